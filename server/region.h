@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * region.h -- the heap of the table region: page runs, and jemalloc on top.
+ *
+ * `region` hands out runs of whole pages (first fit, lowest address first) and
+ * takes them back; nothing is ever unmapped or decommitted, because a NIC reads
+ * it.  `heap` is a jemalloc arena per worker whose extent hooks carve from the
+ * region and give back to it.
+ */
+#ifndef SERVER_REGION_H
+#define SERVER_REGION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define REGION_PAGE_BYTES 4096u
+
+struct region;
+
+/*
+ * Manages [base, base + bytes), page aligned, which must outlive it.  0 or
+ * an errno value.  Any thread may call region_alloc and region_free; they take
+ * one lock.
+ */
+int region_new(void *base, size_t bytes, struct region **region);
+void region_delete(struct region **region);
+
+/* bytes: a multiple of the page; alignment: a power of two >= the page.  NULL if
+ * there is no such run.  The memory is not zeroed. */
+void *region_alloc(struct region *region, size_t bytes, size_t alignment);
+void region_free(struct region *region, void *addr, size_t bytes);
+
+size_t region_used_bytes(const struct region *region);
+
+/* What the region's own books cost, outside of it. */
+size_t region_metadata_bytes(const struct region *region);
+
+struct heap;
+
+/* One arena and one thread cache: for one worker.  0 or an errno value. */
+int heap_new(struct region *region, struct heap **heap);
+
+/*
+ * Ends the arena with all that is allocated from it but items over 14 KiB.
+ * Memory of it that another heap has freed may be in that one's cache: call
+ * heap_trim on each heap of the region before the first is deleted.
+ */
+void heap_delete(struct heap **heap);
+
+/*
+ * Memory of at least `bytes`, aligned to 32 bytes, or NULL if the region is full.
+ * Only the heap's own worker may call heap_alloc.  heap_free may get memory of
+ * any heap of the same region; `bytes` is what was asked for, or anything else
+ * with the same heap_usable_bytes.
+ */
+void *heap_alloc(struct heap *heap, size_t bytes);
+void heap_free(struct heap *heap, void *ptr, size_t bytes);
+
+/* What heap_alloc(bytes) really reserves. */
+size_t heap_usable_bytes(size_t bytes);
+
+/* Gives back what the thread cache keeps unused; the arena keeps nothing. */
+void heap_trim(struct heap *heap);
+
+/* What the allocator's books cost, outside the region, of all heaps and of the
+ * process's malloc together.  Takes all its locks: for statistics. */
+size_t heap_metadata_bytes(void);
+
+#endif
