@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The commands: their names, help, and how one is found and run. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli.h"
+
+#define ANY SIZE_MAX
+
+static const struct cli_option put_options[] = {
+	[CLI_PUT_FILE] = { "file", 'f', "PATH", "the value is the contents of this file" },
+	{ 0 },
+};
+
+static const struct cli_option get_options[] = {
+	[CLI_GET_OUTPUT] = { "output", 'o', "PATH", "write the value to this file, whole or not" },
+	{ 0 },
+};
+
+static const struct cli_option keys_options[] = {
+	[CLI_KEYS_PREFIX] = { "prefix", 'p', "P", "only keys that begin with P" },
+	[CLI_KEYS_LONG] = { "long", 'l', NULL, "with the length of each value" },
+	[CLI_KEYS_NULL] = { "null", '0', NULL, "keys raw, a zero byte after each" },
+	{ 0 },
+};
+
+static const struct cli_option flush_options[] = {
+	[CLI_FLUSH_YES] = { "yes", 'y', NULL, "don't ask" },
+	{ 0 },
+};
+
+static const struct cli_option tree_options[] = {
+	[CLI_TREE_PREFIX] = { "prefix", 'p', "P", "what the keys begin with; default nothing" },
+	{ 0 },
+};
+
+static const struct cli_option ping_options[] = {
+	[CLI_PING_COUNT] = { "count", 'n', "N", "how many round trips; default 100" },
+	{ 0 },
+};
+
+static const struct cli_option stats_options[] = {
+	[CLI_STATS_JSON] = { "json", 'j', NULL, "as one JSON object" },
+	{ 0 },
+};
+
+const struct cli_command cli_commands[] = {
+	{ "put", "KEY VALUE | KEY - | KEY --file PATH", "store a value",
+	  "Stores a value, new or over the old one. - is standard input, to its end;\n"
+	  "to store a single -, write: put -- KEY -", put_options, 1, 2, cli_put },
+	{ "get", "KEY", "print a value",
+	  "Prints the value as it is, with nothing added; a terminal gets it quoted if it\n"
+	  "is no plain text. With --output the file is replaced only once all is written.",
+	  get_options, 1, 1, cli_get },
+	{ "del", "KEY...", "delete keys", "Deletes keys. The status is 1 if one was not there.",
+	  NULL, 1, ANY, cli_del },
+	{ "exists", "KEY", "tell if a key is there",
+	  "Prints yes, with status 0, or no, with status 1.", NULL, 1, 1, cli_exists },
+	{ "keys", "", "list keys",
+	  "Prints keys, one a line, in no order. A key that is no plain text or begins with\n"
+	  "\" is quoted as the shell of kvcli reads it. While keys come and go, one may be\n"
+	  "told twice: sort -u.", keys_options, 0, 0, cli_keys },
+	{ "flush", "", "delete every key",
+	  "Deletes every key, after asking on a terminal; elsewhere it wants --yes.",
+	  flush_options, 0, 0, cli_flush },
+	{ "put-tree", "DIR", "store a folder's files",
+	  "Stores each regular file below DIR under its path from there, as in lib/a.txt.\n"
+	  "Symbolic links and empty folders are left out.", tree_options, 1, 1, cli_put_tree },
+	{ "get-tree", "DIR", "write keys as files",
+	  "Writes each key as a file below DIR, which is made if need be; a / in a key makes\n"
+	  "a folder. The prefix is not part of the path. A key that would lead out of DIR\n"
+	  "(.. or a leading /) is an error, and is left out.",
+	  tree_options, 1, 1, cli_get_tree },
+	{ "check-tree", "DIR", "compare files with values",
+	  "Reads the value of each file that put-tree would store, and compares every byte.\n"
+	  "The status is 1 if one differs or is not there.", tree_options, 1, 1,
+	  cli_check_tree },
+	{ "ping", "", "measure the round trip",
+	  "Measures round trips through a worker thread of kvd, one after another.",
+	  ping_options, 0, 0, cli_ping },
+	{ "info", "", "show server and device",
+	  "Shows the server, the RDMA device that leads to it and why it was chosen.", NULL, 0,
+	  0, cli_info },
+	{ "stats", "", "show figures of kvd",
+	  "Shows the figures that kvd keeps: keys, memory, operations, connections.",
+	  stats_options, 0, 0, cli_stats },
+	{ "devices", "", "show RDMA devices here",
+	  "Shows every RDMA device of this machine and the software device: ports, GIDs,\n"
+	  "atomic capability, limits. Needs no server.", NULL, 0, 0, cli_devices },
+	{ "help", "[COMMAND]", "show this, or a command", "Shows the commands, or one of them.",
+	  NULL, 0, 1, cli_help },
+	{ 0 },
+};
+
+const struct cli_command *cli_command_find(const struct cli_word *name)
+{
+	const struct cli_command *command = cli_commands;
+
+	for (; command->name; command++)
+		if (strlen(command->name) == name->bytes &&
+		    memcmp(command->name, name->data, name->bytes) == 0)
+			return command;
+	return NULL;
+}
+
+const char *cli_command_nearest(const struct cli_word *name)
+{
+	static const struct {
+		const char *name, *is;
+	} others[] = { { "set", "put" },      { "delete", "del" }, { "rm", "del" },
+		       { "remove", "del" },   { "list", "keys" },  { "ls", "keys" },
+		       { "scan", "keys" },    { "clear", "flush" }, { "flushall", "flush" },
+		       { "store", "put-tree" }, { "fetch", "get-tree" } };
+	const char *found = NULL;
+	size_t found_at = name->bytes / 2 + 1;
+
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+		if (name->bytes == strlen(others[i].name) &&
+		    memcmp(name->data, others[i].name, name->bytes) == 0)
+			return others[i].is;
+	for (const struct cli_command *command = cli_commands; command->name; command++) {
+		size_t distance = cli_args_distance(name->data, name->bytes, command->name);
+		if (distance < found_at) {
+			found = command->name;
+			found_at = distance;
+		}
+	}
+	return found;
+}
+
+void cli_command_list(void)
+{
+	size_t count = sizeof cli_commands / sizeof cli_commands[0] - 1;
+	size_t rows = (count + 1) / 2;
+
+	for (size_t i = 0; i < rows; i++) {
+		const struct cli_command *left = &cli_commands[i], *right = left + rows;
+		if (i + rows < count)
+			printf("  %-11s%-27s%-11s%s\n", left->name, left->summary, right->name,
+			       right->summary);
+		else
+			printf("  %-11s%s\n", left->name, left->summary);
+	}
+}
+
+static void print_options(const struct cli_option *options)
+{
+	char name[40];
+
+	puts("\nOptions:");
+	for (; options && options->name; options++) {
+		snprintf(name, sizeof name, "--%s %s", options->name,
+			 options->argument ? options->argument : "");
+		printf("  -%c, %-16s %s\n", options->letter, name, options->help);
+	}
+	puts("      --help           show this");
+}
+
+void cli_command_help(const struct cli_command *command)
+{
+	printf("Usage: kvcli %s%s%s%s\n\n%s\n", command->name,
+	       command->options ? " [OPTION]..." : "", *command->arguments ? " " : "",
+	       command->arguments, command->help);
+	print_options(command->options);
+}
+
+static int wrong_count(struct cli *cli, const struct cli_command *command, size_t count)
+{
+	const char *what = count < command->operands_min ? "something is missing" : "too many words";
+
+	return cli_fail(cli, CLI_USAGE, "%s: %s; usage: %s%s%s%s", command->name, what,
+			command->name, command->options ? " [OPTION]..." : "",
+			*command->arguments ? " " : "", command->arguments);
+}
+
+static int unknown(struct cli *cli, const struct cli_word *name)
+{
+	const char *near = cli_command_nearest(name);
+	char shown[80];
+
+	cli_word_show(name->data, name->bytes, shown, sizeof shown);
+	if (near)
+		return cli_fail(cli, CLI_USAGE, "no command %s; did you mean %s?", shown, near);
+	return cli_fail(cli, CLI_USAGE, "no command %s; %s", shown,
+			cli->shell ? "help lists them" : "kvcli --help lists them");
+}
+
+int cli_command_run(struct cli *cli, struct cli_word *words, size_t count)
+{
+	const struct cli_command *command = cli_command_find(&words[0]);
+	struct cli_args args;
+	char error[256];
+
+	if (!command)
+		return unknown(cli, &words[0]);
+	if (!cli_args_parse(&args, command->options, words + 1, count - 1, error, sizeof error))
+		return cli_fail(cli, CLI_USAGE, "%s: %s", command->name, error);
+	if (args.help) {
+		cli_command_help(command);
+		return CLI_DONE;
+	}
+	if (args.count < command->operands_min || args.count > command->operands_max)
+		return wrong_count(cli, command, args.count);
+	return command->run(cli, &args);
+}
+
+int cli_help(struct cli *cli, const struct cli_args *args)
+{
+	const struct cli_command *command;
+
+	if (args->count == 0) {
+		cli_command_list();
+		if (cli->shell)
+			puts("  quit       leave; so does Ctrl-D");
+		return CLI_DONE;
+	}
+	command = cli_command_find(&args->operand[0]);
+	if (!command)
+		return unknown(cli, &args->operand[0]);
+	cli_command_help(command);
+	return CLI_DONE;
+}

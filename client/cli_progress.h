@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cli_progress.h -- a bar on standard error, if that is a terminal, and the line
+ * that sums up at the end.
+ */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cli_progress {
+	const char *what;
+	bool bar;
+	size_t count, count_total;
+	uint64_t bytes, bytes_total;
+	uint64_t begin_ns, drawn_ns;
+};
+
+void cli_progress_begin(struct cli_progress *progress, const char *what, size_t count_total,
+			uint64_t bytes_total);
+void cli_progress_add(struct cli_progress *progress, uint64_t bytes);
+/* Takes the bar away, so that something can be written; the next add draws it. */
+void cli_progress_hide(struct cli_progress *progress);
+/* "WHAT: 1,000 files, 1.5 MiB in 0.50 s (3.0 MiB/s, 2,000 files/s)" on standard
+ * output, without a newline. */
+void cli_progress_end(struct cli_progress *progress);
+
+#endif

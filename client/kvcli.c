@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * kvcli -- the command line of kvd: one command, or a shell of them.
+ */
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli.h"
+#include "client/cli_value.h"
+#include "common/opt.h"
+
+#define TIMEOUT_MS 5000
+#define TIMEOUT_MS_MAX (24 * 3600 * 1000)
+
+struct options {
+	const char *server, *device, *timeout;
+	bool stop_on_error, help, version;
+};
+
+static int parse_options(struct options *o, int argc, char **argv, char *error, size_t error_bytes)
+{
+	const struct opt table[] = {
+		{ "server", 's', OPT_STRING, &o->server, 0, 0, NULL, "ADDR[:PORT]",
+		  "kvd; default 127.0.0.1:7480" },
+		{ "device", 'd', OPT_STRING, &o->device, 0, 0, NULL, "NAME",
+		  "RDMA device, or soft; default: by address" },
+		{ "timeout", 't', OPT_STRING, &o->timeout, 0, 0, NULL, "TIME",
+		  "of each call: 5, 1.5s, 500ms; default 5s" },
+		{ "stop-on-error", 'e', OPT_FLAG, &o->stop_on_error, 0, 0, NULL, NULL,
+		  "end a batch at its first error" },
+		{ "help", 'h', OPT_FLAG, &o->help, 0, 0, NULL, NULL, "show this" },
+		{ "version", 'V', OPT_FLAG, &o->version, 0, 0, NULL, NULL, "show the version" },
+		{ 0 },
+	};
+
+	if (argc == 0) {
+		opt_print_help(table);
+		return 0;
+	}
+	return opt_parse(table, argc, argv, error, error_bytes);
+}
+
+static void print_help(void)
+{
+	struct options o = { 0 };
+
+	puts("Usage: kvcli [OPTION]... COMMAND [WORD]...\n"
+	     "       kvcli [OPTION]...    a shell; from a pipe, a batch of commands\n");
+	cli_command_list();
+	puts("\nOptions, before the command (kvcli COMMAND --help shows a command's own):");
+	parse_options(&o, 0, NULL, NULL, 0);
+	puts("\nStatus: 0 done, 1 not found, 2 wrong use or file, 3 server or connection.");
+}
+
+/* "5", "5s", "1.5s", "500ms" */
+static bool parse_timeout(const char *text, int *timeout_ms)
+{
+	char *end;
+	double number, ms;
+
+	if (strspn(text, "0123456789.") == 0)
+		return false;
+	number = strtod(text, &end);
+	if (strcmp(end, "ms") == 0)
+		ms = number;
+	else if (*end == '\0' || strcmp(end, "s") == 0)
+		ms = number * 1000;
+	else
+		return false;
+	if (!(ms >= 1 && ms <= TIMEOUT_MS_MAX))
+		return false;
+	*timeout_ms = (int)ms;
+	return true;
+}
+
+static int usage(struct cli *cli, const char *text)
+{
+	return cli_fail(cli, CLI_USAGE, "%s", text);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	struct cli_word *words;
+	int status;
+
+	if (argc == 0)
+		return cli_shell(cli);
+	words = calloc((size_t)argc, sizeof *words);
+	if (!words)
+		return usage(cli, "no memory for the command");
+	for (int i = 0; i < argc; i++)
+		words[i] = (struct cli_word){ argv[i], strlen(argv[i]), false };
+	status = cli_command_run(cli, words, (size_t)argc);
+	free(words);
+	return status;
+}
+
+/* Who closes the pipe of a single command has what was wanted; the commands of a
+ * batch behind that point were not run. */
+static int finish(struct cli *cli, int status)
+{
+	bool written = cli_output_flush(cli);
+
+	if (!written && (cli->shell || cli->output_error != EPIPE) && status < CLI_USAGE)
+		status = CLI_USAGE;
+	cli_disconnect(cli);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct cli cli = { .server = "127.0.0.1:7480", .timeout_ms = TIMEOUT_MS };
+	struct options o = { 0 };
+	char error[512];
+	int first;
+
+	setlocale(LC_CTYPE, "");
+	signal(SIGPIPE, SIG_IGN);
+	cli_value_guard();
+	first = parse_options(&o, argc, argv, error, sizeof error);
+	if (first < 0)
+		return usage(&cli, error);
+	if (o.help) {
+		print_help();
+		return finish(&cli, CLI_DONE);
+	}
+	if (o.version) {
+		printf("kvcli %s\n", kvd_version());
+		return finish(&cli, CLI_DONE);
+	}
+	if (o.timeout && !parse_timeout(o.timeout, &cli.timeout_ms))
+		return usage(&cli, "--timeout wants a time from 1ms to 24 hours, as 5, 1.5s, 500ms");
+	if (o.server)
+		cli.server = o.server;
+	cli.device = o.device;
+	cli.stop_on_error = o.stop_on_error;
+	return finish(&cli, run(&cli, argc - first, argv + first));
+}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# bash completion of kvcli(1)
+
+_kvcli_commands='put get del exists keys flush put-tree get-tree check-tree ping info stats
+	devices help'
+
+# The first word that is no option, nor the argument of one.
+_kvcli_command()
+{
+	local i
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-s | --server | -d | --device | -t | --timeout) ((i++)) ;;
+		-*) ;;
+		*) echo "${COMP_WORDS[i]}"; return ;;
+		esac
+	done
+}
+
+_kvcli_options()
+{
+	case $1 in
+	'') echo '--server --device --timeout --stop-on-error --help --version' ;;
+	put) echo '--file --help' ;;
+	get) echo '--output --help' ;;
+	keys) echo '--prefix --long --null --help' ;;
+	flush) echo '--yes --help' ;;
+	put-tree | get-tree | check-tree) echo '--prefix --help' ;;
+	ping) echo '--count --help' ;;
+	stats) echo '--json --help' ;;
+	*) echo '--help' ;;
+	esac
+}
+
+_kvcli_devices()
+{
+	echo soft
+	[ -d /sys/class/infiniband ] && ls /sys/class/infiniband
+}
+
+_kvcli()
+{
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+	local command words=
+	command=$(_kvcli_command)
+
+	case $before in
+	-f | --file | -o | --output) compopt -o default; COMPREPLY=(); return ;;
+	-d | --device) words=$(_kvcli_devices) ;;
+	-s | --server | -t | --timeout | -p | --prefix | -n | --count) ;;
+	*)
+		case $word,$command in
+		-*,*) words=$(_kvcli_options "$command") ;;
+		,help | *,help | *,) words=$_kvcli_commands ;;
+		*,*-tree) compopt -o dirnames; COMPREPLY=(); return ;;
+		esac
+		;;
+	esac
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+
+complete -F _kvcli kvcli

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Parts of kvcli: words, options, JSON, paths, files, lines, the window. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/cli_files.h"
+#include "client/cli_input.h"
+#include "client/cli_json.h"
+#include "client/cli_window.h"
+
+/* ------------------------------------------------------------------- words */
+
+static bool split(struct cli_words *words, const void *line, size_t bytes)
+{
+	static char copy[256], error[256];
+
+	assert_true(bytes <= sizeof copy);
+	memcpy(copy, line, bytes);
+	return cli_word_split(words, copy, bytes, error, sizeof error);
+}
+
+static void expect_word(const struct cli_words *words, size_t i, const void *data, size_t bytes)
+{
+	assert_true(i < words->count);
+	assert_int_equal(words->word[i].bytes, bytes);
+	assert_memory_equal(words->word[i].data, data, bytes);
+}
+
+static void words_are_split(void **state)
+{
+	static const char line[] = "  put\t\"a b\"'c \\n'd \"\\x41\\n\\0\\\"\\\\\" '' \\n\0 ";
+	struct cli_words words = { 0 };
+
+	(void)state;
+	assert_true(split(&words, line, sizeof line - 1));
+	assert_int_equal(words.count, 5);
+	expect_word(&words, 0, "put", 3);
+	expect_word(&words, 1, "a bc \\nd", 8);
+	expect_word(&words, 2, "A\n\0\"\\", 5);
+	expect_word(&words, 3, "", 0);
+	expect_word(&words, 4, "\\n\0", 3);
+	assert_false(words.word[0].literal);
+	assert_true(words.word[1].literal);
+	cli_words_free(&words);
+}
+
+static void wrong_words_are_refused(void **state)
+{
+	static const char *const lines[] = { "\"", "a 'b", "\"\\", "\"\\q\"", "\"\\x4\"", "\"\\x4g\"" };
+	struct cli_words words = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+		assert_false(split(&words, lines[i], strlen(lines[i])));
+	cli_words_free(&words);
+}
+
+/* What is shown can be read again, whatever the bytes. */
+static void quoted_bytes_come_back(void **state)
+{
+	struct cli_words words = { 0 };
+	char shown[1100];
+	uint8_t bytes[256];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof bytes; i++)
+		bytes[i] = (uint8_t)(i * 37);
+	cli_word_show(bytes, sizeof bytes, shown, sizeof shown);
+	assert_true(cli_word_is_text(shown, strlen(shown), false));
+	assert_true(cli_word_split(&words, shown, strlen(shown), (char[64]){ 0 }, 64));
+	assert_int_equal(words.count, 1);
+	expect_word(&words, 0, bytes, sizeof bytes);
+	cli_words_free(&words);
+}
+
+static void long_words_are_cut(void **state)
+{
+	char shown[16];
+
+	(void)state;
+	assert_string_equal(cli_word_show("abcdefghijklmnop", 16, shown, sizeof shown),
+			    "\"abcdefghij\"...");
+}
+
+static void control_characters_are_no_text(void **state)
+{
+	(void)state;
+	assert_true(cli_word_is_text("na\xc3\xafve \xf0\x9f\x98\x80", 11, false));
+	assert_true(cli_word_is_text("a\tb\n", 4, true));
+	assert_false(cli_word_is_text("a\tb\n", 4, false));
+	assert_false(cli_word_is_text("\033[31m", 5, true));
+	assert_false(cli_word_is_text("\xc2\x9b", 2, true));      /* CSI as one character */
+	assert_false(cli_word_is_text("\xc0\xaf", 2, true));      /* overlong */
+	assert_false(cli_word_is_text("\xed\xa0\x80", 3, true));  /* surrogate */
+	assert_false(cli_word_is_text("\xe2\x82", 2, true));      /* cut short */
+}
+
+/* ----------------------------------------------------------------- options */
+
+static const struct cli_option options[] = {
+	{ "file", 'f', "PATH", "" },
+	{ "yes", 'y', NULL, "" },
+	{ 0 },
+};
+
+static bool parse(struct cli_args *args, const char *line, char error[256])
+{
+	static struct cli_words words;
+
+	assert_true(split(&words, line, strlen(line)));
+	return cli_args_parse(args, options, words.word, words.count, error, 256);
+}
+
+static void options_stand_anywhere(void **state)
+{
+	struct cli_args args;
+	char error[256];
+
+	(void)state;
+	assert_true(parse(&args, "a --file=x b -y -5 - '--yes' -- --no", error));
+	assert_int_equal(args.count, 6);
+	assert_true(args.given[0] && args.given[1]);
+	assert_memory_equal(args.option[0].data, "x", 1);
+	assert_memory_equal(args.operand[2].data, "-5", 2);
+	assert_true(cli_word_is(&args.operand[3], "-"));
+	assert_memory_equal(args.operand[5].data, "--no", 4);
+	assert_true(parse(&args, "-f x", error) && parse(&args, "-fx", error));
+	assert_int_equal(args.option[0].bytes, 1);
+}
+
+static void wrong_options_are_told(void **state)
+{
+	struct cli_args args;
+	char error[256];
+
+	(void)state;
+	assert_false(parse(&args, "--fiel x", error));
+	assert_non_null(strstr(error, "--file"));
+	assert_false(parse(&args, "--file", error));
+	assert_false(parse(&args, "--yes=1", error));
+	assert_false(parse(&args, "-z", error));
+}
+
+static void numbers_are_checked(void **state)
+{
+	static const char *const wrong[] = { "", "-1", "1x", "0", "11", "18446744073709551617" };
+	struct cli_word word = { "7", 1, false };
+	uint64_t number = 0;
+
+	(void)state;
+	assert_true(cli_args_number(&word, 1, 10, &number));
+	assert_int_equal(number, 7);
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		word = (struct cli_word){ wrong[i], strlen(wrong[i]), false };
+		assert_false(cli_args_number(&word, 1, 10, &number));
+	}
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+static void append_figure(void *arg, const char *path, const char *value)
+{
+	char *text = arg;
+
+	snprintf(text + strlen(text), 512 - strlen(text), "%s=%s;", path, value);
+}
+
+static void json_is_read(void **state)
+{
+	char text[512] = "";
+
+	(void)state;
+	assert_true(cli_json_each(" {\"a\": {\"b\": [1, -2.5e3, {\"c\": true}]}, \"d\": "
+				  "\"x\\\"\\u000ay\", \"e\": {}, \"f\": [] } ", append_figure, text));
+	assert_string_equal(text, "a.b.0=1;a.b.1=-2.5e3;a.b.2.c=true;d=x\"?y;");
+}
+
+static void wrong_json_is_refused(void **state)
+{
+	static const char *const wrong[] = { "", "{", "{\"a\"}", "{\"a\":}", "[1,]", "[1] 2", "\"a",
+					     "\"\\", "{a:1}", "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]" };
+	char text[512] = "";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+		assert_false(cli_json_each(wrong[i], append_figure, text));
+}
+
+/* ---------------------------------------------------------- files and lines */
+
+static void paths_stay_inside(void **state)
+{
+	static const char *const inside[] = { "a", "a/b", "..a", ".../b", ".git" };
+	static const char *const outside[] = { "..", ".", "../a", "a/..", "a/../b", "/a", "a//b",
+					       "a/", "", "a/./b" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++)
+		assert_true(cli_files_stays_inside(inside[i], strlen(inside[i])));
+	for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++)
+		assert_false(cli_files_stays_inside(outside[i], strlen(outside[i])));
+	assert_false(cli_files_stays_inside("a\0b", 3));
+}
+
+static void files_are_sorted_once_each(void **state)
+{
+	struct cli_files files = { 0 };
+
+	(void)state;
+	cli_files_add(&files, "b", 1, 2);
+	cli_files_add(&files, "a", 1, 1);
+	cli_files_add(&files, "b", 1, 2);
+	cli_files_sort(&files);
+	assert_int_equal(files.count, 2);
+	assert_int_equal(files.bytes, 3);
+	assert_string_equal(files.file[0].path, "a");
+	cli_files_free(&files);
+}
+
+/* A failed save leaves what was there, and nothing beside it. */
+static void values_are_saved_whole(void **state)
+{
+	char folder[] = "/tmp/cli_test.XXXXXX", path[64], beside[64];
+	struct cli_value value;
+	struct stat st;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof path, "%s/value", folder);
+	snprintf(beside, sizeof beside, "%s/none/value", folder);
+	assert_int_equal(cli_value_save("one", 3, path), 0);
+	assert_int_equal(chmod(path, 0640), 0);
+	assert_int_equal(cli_value_save("two\0", 4, path), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0640);
+	assert_int_equal(cli_value_load(&value, path), 0);
+	assert_int_equal(value.bytes, 4);
+	cli_value_free(&value);
+	assert_int_equal(cli_value_save("x", 1, beside), ENOENT);
+	assert_int_equal(cli_value_save("x", 1, "/dev/full"), ENOSPC);
+	assert_int_equal(cli_value_load(&value, folder), EISDIR);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(folder), 0); /* empty */
+}
+
+static bool count_idle(void *arg)
+{
+	++*(int *)arg;
+	return true;
+}
+
+static void lines_come_as_they_are(void **state)
+{
+	static const char text[] = "one\n\nt\0o\nlast";
+	struct cli_input input = { 0 };
+	int pipe_fds[2], idle = 0;
+	size_t bytes;
+	char *line;
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	assert_int_equal(write(pipe_fds[1], text, sizeof text - 1), sizeof text - 1);
+	close(pipe_fds[1]);
+	input.fd = pipe_fds[0];
+	assert_int_equal(cli_input_line(&input, count_idle, &idle, &line, &bytes), 1);
+	assert_int_equal(bytes, 3);
+	assert_int_equal(cli_input_line(&input, count_idle, &idle, &line, &bytes), 1);
+	assert_int_equal(bytes, 0);
+	assert_int_equal(cli_input_line(&input, count_idle, &idle, &line, &bytes), 1);
+	assert_memory_equal(line, "t\0o", 3);
+	assert_int_equal(cli_input_line(&input, count_idle, &idle, &line, &bytes), 1);
+	assert_memory_equal(line, "last", 4);
+	assert_int_equal(cli_input_line(&input, count_idle, &idle, &line, &bytes), 0);
+	assert_int_equal(idle, 0);
+	close(pipe_fds[0]);
+	cli_input_free(&input);
+}
+
+/* ------------------------------------------- the window, over fake_kvd.c */
+
+struct told {
+	char text[4096];
+};
+
+static void tell(void *arg, const struct cli_answer *answer)
+{
+	struct told *told = arg;
+	size_t used = strlen(told->text);
+	const char *value = answer->op == CLI_OP_GET && answer->result == 0 ? answer->value : "";
+
+	snprintf(told->text + used, sizeof told->text - used, "%d:%.*s ", answer->result,
+		 (int)(*value ? answer->value_bytes : 0), value);
+}
+
+static void put(struct cli_window *window, const char *key, const char *text)
+{
+	struct cli_value value;
+
+	assert_int_equal(cli_value_copy(&value, text, strlen(text)), 0);
+	cli_window_put(window, key, strlen(key), &value, NULL);
+}
+
+static void get(struct cli_window *window, const char *key)
+{
+	cli_window_get(window, key, strlen(key), NULL);
+}
+
+static void answers_come_in_order(void **state)
+{
+	struct cli cli = { .server = "fake" };
+	struct told told = { "" };
+	struct cli_window *window = cli_window_new(&cli, tell, &told);
+
+	(void)state;
+	put(window, "a", "1");
+	put(window, "b", "2");
+	get(window, "a");
+	get(window, "c");
+	put(window, "a", "3");
+	get(window, "a");
+	cli_window_del(window, "a", 1, NULL);
+	get(window, "a");
+	get(window, "b");
+	put(window, "!grown", "long");
+	get(window, "!grown");
+	get(window, "");
+	cli_window_drain(window);
+	assert_string_equal(told.text, "0: 0: 0:1 1: 0: 0:3 0: 1: 0:2 0: 0:long -1: ");
+	cli_window_delete(&window);
+	cli_disconnect(&cli);
+}
+
+/* Everything in flight is answered, changes as unknown, and it connects again. */
+static void a_broken_session_is_answered(void **state)
+{
+	struct cli cli = { .server = "fake" };
+	struct told told = { "" };
+	struct cli_window *window = cli_window_new(&cli, tell, &told);
+
+	(void)state;
+	put(window, "a", "1");
+	get(window, "b");
+	put(window, "!dead", "2");
+	cli_window_drain(window);
+	put(window, "c", "3");
+	get(window, "c");
+	cli_window_drain(window);
+	assert_string_equal(told.text, "-4: -3: -4: 0: 0:3 ");
+	cli_window_delete(&window);
+	cli_disconnect(&cli);
+}
+
+static void no_server_is_answered(void **state)
+{
+	struct cli cli = { .server = "nobody" };
+	struct told told = { "" };
+	struct cli_window *window = cli_window_new(&cli, tell, &told);
+
+	(void)state;
+	get(window, "a");
+	put(window, "a", "1");
+	cli_window_drain(window);
+	assert_string_equal(told.text, "-3: -3: ");
+	cli_window_delete(&window);
+	cli_disconnect(&cli);
+}
+
+/* Random operations on few keys against a plain array. */
+static void the_window_keeps_the_order_of_a_key(void **state)
+{
+	struct cli cli = { .server = "fake" };
+	struct told told = { "" }, expected = { "" };
+	struct cli_window *window = cli_window_new(&cli, tell, &told);
+	int values[4] = { 0 };
+	uint64_t random = 1;
+
+	(void)state;
+	for (int i = 1; i <= 2000; i++) {
+		char key[8], text[16];
+		unsigned k, op;
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		k = random >> 33 & 3;
+		op = random >> 40 & 3;
+		snprintf(key, sizeof key, "k%u", k);
+		snprintf(text, sizeof text, "%d", i);
+		if (op == 0)
+			put(window, key, text);
+		else if (op == 1)
+			cli_window_del(window, key, 2, NULL);
+		else
+			get(window, key);
+		snprintf(text, sizeof text, op > 1 && values[k] ? "0:%d " : "%d: ",
+			 op == 0	? 0 :
+			 op > 1 && values[k] ? values[k] :
+					  values[k] == 0);
+		strcat(expected.text, text);
+		values[k] = op == 0 ? i : op == 1 ? 0 : values[k];
+		if (i % 100 == 0) {
+			cli_window_drain(window);
+			assert_string_equal(told.text, expected.text);
+			told.text[0] = expected.text[0] = '\0';
+		}
+	}
+	cli_window_delete(&window);
+	cli_disconnect(&cli);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(words_are_split),
+		cmocka_unit_test(wrong_words_are_refused),
+		cmocka_unit_test(quoted_bytes_come_back),
+		cmocka_unit_test(long_words_are_cut),
+		cmocka_unit_test(control_characters_are_no_text),
+		cmocka_unit_test(options_stand_anywhere),
+		cmocka_unit_test(wrong_options_are_told),
+		cmocka_unit_test(numbers_are_checked),
+		cmocka_unit_test(json_is_read),
+		cmocka_unit_test(wrong_json_is_refused),
+		cmocka_unit_test(paths_stay_inside),
+		cmocka_unit_test(files_are_sorted_once_each),
+		cmocka_unit_test(values_are_saved_whole),
+		cmocka_unit_test(lines_come_as_they_are),
+		cmocka_unit_test(answers_come_in_order),
+		cmocka_unit_test(a_broken_session_is_answered),
+		cmocka_unit_test(no_server_is_answered),
+		cmocka_unit_test(the_window_keeps_the_order_of_a_key),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
