@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+
+# KVD_REQUIRE(VARIABLE, MODULE, DEBIAN-PACKAGE, FEDORA-PACKAGE)
+# Looks for a library that must be there. What is missing is told at the end,
+# all at once, by KVD_REQUIRE_DONE.
+AC_DEFUN([KVD_REQUIRE], [
+AC_REQUIRE([PKG_PROG_PKG_CONFIG])
+AS_IF([test -z "$PKG_CONFIG"],
+	[AC_MSG_ERROR([pkg-config is missing: package pkg-config (Debian, Ubuntu) or pkgconf-pkg-config (Fedora)])])
+PKG_CHECK_MODULES([$1], [$2], [], [
+	kvd_missing="$kvd_missing
+  $2: $3 (Debian, Ubuntu) or $4 (Fedora)"
+	kvd_missing_debian="$kvd_missing_debian $3"
+	kvd_missing_fedora="$kvd_missing_fedora $4"
+])
+])
+
+# KVD_OPTIONAL(VARIABLE, NAME, MODULE, WHAT-FOR, DEBIAN-PACKAGE, FEDORA-PACKAGE)
+# --with-NAME=auto|yes|no. Sets with_NAME to yes or no, and with_NAME_why for
+# the summary.
+AC_DEFUN([KVD_OPTIONAL], [
+AC_ARG_WITH([$2], [AS_HELP_STRING([--with-$2=auto|yes|no], [$4; default: auto])],
+	[], [with_$2=auto])
+AS_CASE([$with_$2], [auto|yes|no], [],
+	[AC_MSG_ERROR([--with-$2: '$with_$2' is none of auto, yes, no])])
+with_$2_why="$with_$2"
+AS_IF([test "$with_$2" != no], [
+	PKG_CHECK_MODULES([$1], [$3], [
+		with_$2=yes
+		with_$2_why=yes
+	], [
+		AS_IF([test "$with_$2" = yes], [
+			kvd_missing="$kvd_missing
+  $3 (--with-$2): $5 (Debian, Ubuntu) or $6 (Fedora)"
+			kvd_missing_debian="$kvd_missing_debian $5"
+			kvd_missing_fedora="$kvd_missing_fedora $6"
+		])
+		with_$2=no
+		with_$2_why="no; for it install $5 (Debian, Ubuntu) or $6 (Fedora)"
+	])
+])
+])
+
+AC_DEFUN([KVD_REQUIRE_DONE], [
+AS_IF([test -n "$kvd_missing"], [AC_MSG_ERROR([these libraries are missing:
+$kvd_missing
+
+On Debian and Ubuntu:  apt-get install$kvd_missing_debian
+On Fedora:             dnf install$kvd_missing_fedora])])
+])
+
+# KVD_WARNINGS: sets WARN_CFLAGS.
+AC_DEFUN([KVD_WARNINGS], [
+WARN_CFLAGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+-Wpointer-arith -Wvla -Wundef -Wwrite-strings -Wold-style-definition"
+AS_IF([test "$enable_werror" = yes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])
+AC_SUBST([WARN_CFLAGS])
+])
+
+# KVD_SANITIZERS: sets SAN_CFLAGS, for compiling and for linking.
+AC_DEFUN([KVD_SANITIZERS], [
+AS_IF([test "$enable_asan$enable_tsan" = yesyes],
+	[AC_MSG_ERROR([--enable-asan and --enable-tsan exclude each other])])
+AS_IF([test "$enable_asan" = yes],
+	[SAN_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"])
+AS_IF([test "$enable_tsan" = yes],
+	[SAN_CFLAGS="-fsanitize=thread -fno-omit-frame-pointer"])
+AS_IF([test -n "$SAN_CFLAGS"], [
+	AC_MSG_CHECKING([whether $CC links with $SAN_CFLAGS])
+	kvd_cflags="$CFLAGS"
+	CFLAGS="$CFLAGS $SAN_CFLAGS"
+	AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [AC_MSG_RESULT([yes])], [
+		AC_MSG_RESULT([no])
+		AC_MSG_ERROR([the sanitizers' libraries are missing: libclang-rt-dev (Debian, Ubuntu; for gcc \
+they come with it) or libasan libubsan libtsan compiler-rt (Fedora)])
+	])
+	CFLAGS="$kvd_cflags"
+])
+AC_SUBST([SAN_CFLAGS])
+AM_CONDITIONAL([SANITIZERS], [test -n "$SAN_CFLAGS"])
+])

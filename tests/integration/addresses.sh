@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Unknown device, port in use, no such server, an address without a device: a
+# sentence that names it, soon, and the right status.
+. "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+
+expect 3 kvd --device nosuch0 --listen 127.0.0.1:0; says "nosuch0"
+expect 3 kvd --listen 192.0.2.77:0; says "192.0.2.77"
+expect 3 kvd --listen nosuch.invalid:0; says "nosuch.invalid"
+expect 3 kvd --listen 127.0.0.1:0 --ready-file /nosuch/folder/ready; says "/nosuch/folder/ready"
+
+start_kvd --memory 64M
+port=${KVD_ADDR##*:}
+expect 3 kvd --listen "$KVD_TEST_ADDR:$port" ${KVD_TEST_DEVICE:+--device "$KVD_TEST_DEVICE"}
+says "$port"
+expect 0 kvcli put still here
+expect 0 kvcli get still; prints "here"
+expect 3 kvcli --device nosuch0 get key; says "nosuch0"
+if [ $soft = 1 ]; then
+	expect 0 "$KVD_BUILD/kvcli" -s "localhost:$port" get still; prints "here"
+	expect 0 "$KVD_BUILD/kvcli" -s "$KVD_ADDR" --device soft get still; prints "here"
+fi
+stop_kvd
+
+# The port that was kvd's is nobody's now.
+before=$SECONDS
+expect 3 kvcli get key; says "$port"
+expect 3 "$KVD_BUILD/kvcli" -s nosuch.invalid get key; says "nosuch.invalid"
+expect 2 "$KVD_BUILD/kvcli" -s "127.0.0.1:99999" get key; says "99999"
+[ $((SECONDS - before)) -lt $patience_s ] || fail "that took $((SECONDS - before)) s"
