@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages to kvd: changes, and the calls that its workers answer.
+ *
+ * A value that fits a message goes behind its key; a longer one stays where it
+ * is, registered until the reply, and kvd READs it from there.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "client/session.h"
+
+int check_key(struct kvd_session *s, const void *key, size_t key_bytes)
+{
+	if (!key || !key_bytes)
+		return err_set(&s->err, KVD_EINVAL, "the key is empty: keys have 1 to %d bytes",
+			       KVD_KEY_BYTES_MAX);
+	if (key_bytes > KVD_KEY_BYTES_MAX)
+		return err_set(&s->err, KVD_ETOOBIG,
+			       "the key has %zu bytes: keys have 1 to %d bytes", key_bytes,
+			       KVD_KEY_BYTES_MAX);
+	return 0;
+}
+
+/* Lets kvd READ the value from the caller's memory. */
+static int offer(struct op *op, struct wire_request *q, const void *value, size_t value_bytes)
+{
+	struct kvd_session *s = op->session;
+
+	op->mr = s->verbs->reg_mr(s->client->pd, (void *)(uintptr_t)value, value_bytes,
+				  IBV_ACCESS_REMOTE_READ);
+	if (!op->mr)
+		return err_set_errno(&s->err, KVD_EDEVICE, errno,
+				     "can't register the value's %zu bytes: the locked-memory limit may be "
+				     "too low (see 'ulimit -l')", value_bytes);
+	q->flags |= WIRE_PULL;
+	q->value_addr = (uintptr_t)value;
+	q->value_rkey = op->mr->rkey;
+	q->value_checksum = hash_bytes(value, value_bytes);
+	return 0;
+}
+
+/*
+ * `arg` is the request's `version`: a cursor or a condition's version.  On an
+ * error nothing was sent and the caller frees the operation.
+ */
+int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *value,
+		 size_t value_bytes, uint64_t arg)
+{
+	struct kvd_session *s = op->session;
+	uint8_t *message = op->memory->message;
+	struct wire_request *q = (struct wire_request *)message;
+	uint32_t bytes = (uint32_t)sizeof *q + op->key_bytes;
+
+	op->phase = PHASE_REPLY;
+	/* The slot, and a count, so that an answer to a former request is known. */
+	op->request_id = op->index + DEPTH_MAX * ++s->next_request;
+	*q = (struct wire_request){ .request_id = op->request_id, .op = (uint8_t)wire,
+				    .flags = (uint8_t)flags, .key_bytes = (uint16_t)op->key_bytes,
+				    .value_bytes = value_bytes, .version = arg };
+	memcpy(message + sizeof *q, op->key, op->key_bytes);
+	if (bytes + value_bytes > WIRE_MESSAGE_BYTES_MAX) {
+		int rc = offer(op, q, value, value_bytes);
+		if (rc)
+			return rc;
+	} else if (value_bytes) {
+		memcpy(message + bytes, value, value_bytes);
+		bytes += (uint32_t)value_bytes;
+	}
+	op_send(op, bytes);
+	return 0;
+}
+
+static int failed(struct op *op, int code, const char *why)
+{
+	return err_set(&op->session->err, code, "%s (key of %u bytes, kvd at %s)", why,
+		       op->key_bytes, op->session->client->addr.text);
+}
+
+static int result_of(struct op *op)
+{
+	const struct wire_reply *r = &op->reply;
+
+	switch ((enum wire_status)r->status) {
+	case WIRE_OK:
+		return KVD_OK;
+	case WIRE_NOT_FOUND:
+		return KVD_NOT_FOUND;
+	case WIRE_CONDITION:
+		return KVD_CONDITION;
+	case WIRE_EMEMORY:
+		return failed(op, KVD_EFULL, "the table has no memory for this value: delete keys or "
+					     "start kvd with more --memory");
+	case WIRE_ETOOBIG:
+		return failed(op, KVD_ETOOBIG, "the value is over the limit");
+	case WIRE_EPULL:
+		return failed(op, KVD_EINVAL, "the value changed while kvd read it, and was not stored");
+	case WIRE_EBUSY:
+		return failed(op, KVD_EBUSY, "the key was locked or kvd too busy: nothing was done");
+	case WIRE_ESTOPPING:
+		return failed(op, KVD_ECONNECT, "kvd is stopping");
+	default:
+		return failed(op, KVD_EPROTOCOL, "kvd answered with a status that this client does not "
+						 "know");
+	}
+}
+
+void change_reply(struct op *op)
+{
+	const struct wire_reply *r = &op->reply;
+	struct kvd_client *c = op->session->client;
+	uint64_t known = atomic_load_explicit(&c->buckets, memory_order_relaxed);
+
+	/* The reply tells where the entry is now: the mirror need not find out. */
+	while (known < r->buckets &&
+	       !atomic_compare_exchange_weak_explicit(&c->buckets, &known, r->buckets,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+	if (r->status == WIRE_OK && r->bucket != ~0ull)
+		mirror_store_word(c->mirror, r->bucket, r->flags & WIRE_SLOT_MASK,
+				  r->op == WIRE_DELETE ? 0 : r->word);
+	op->result_version = r->version;
+	op->result_bytes = r->value_bytes;
+	op_done(op, result_of(op));
+}

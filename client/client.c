@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The public functions of <kvd.h>. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/session.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+const char *kvd_version(void)
+{
+	return PACKAGE_VERSION;
+}
+
+const char *kvd_strerror(int result)
+{
+	static const char *const words[] = {
+		"ok", "invalid argument", "out of memory", "not connected",
+		"connection lost: the change may have happened", "timed out", "the table is full",
+		"too big", "busy", "protocol error", "no RDMA device", "buffer too small",
+	};
+
+	if (result == KVD_NOT_FOUND)
+		return "not found";
+	if (result == KVD_CONDITION)
+		return "the condition was false";
+	if (result > 0 || result < KVD_ESPACE)
+		return "unknown result";
+	return words[-result];
+}
+
+/* ------------------------------------------------------------------ client */
+
+static int set_options(struct kvd_client *c, const struct kvd_options *options)
+{
+	struct kvd_options *o = &c->options;
+
+	if (options && (options->size < sizeof options->size || options->size > sizeof *options))
+		return err_set(&c->err, KVD_EINVAL,
+			       "options.size is %zu: set it to sizeof(struct kvd_options)",
+			       options->size);
+	if (options)
+		memcpy(o, options, options->size);
+	if (o->timeout_ms < 0 || o->depth < 0 || o->depth > DEPTH_MAX || o->poll < 0 ||
+	    o->poll > KVD_POLL_EVENT)
+		return err_set(&c->err, KVD_EINVAL,
+			       "an option is out of range (timeout_ms >= 0, depth 0 to %d, poll 0 to 2)",
+			       DEPTH_MAX);
+	if (!o->timeout_ms)
+		o->timeout_ms = TIMEOUT_MS_DEFAULT;
+	if (!o->depth)
+		o->depth = DEPTH_DEFAULT;
+	if (!o->mirror_bytes)
+		o->mirror_bytes = MIRROR_BYTES_DEFAULT;
+	return 0;
+}
+
+int kvd_client_new(const char *server, const struct kvd_options *options, kvd_client **client)
+{
+	struct kvd_client *c = calloc(1, sizeof *c);
+	const char *device;
+	int rc;
+
+	*client = c;
+	if (!c)
+		return KVD_ENOMEM;
+	pthread_mutex_init(&c->lock, NULL);
+	rc = set_options(c, options);
+	if (rc)
+		return rc;
+	device = c->options.device;
+	c->options.device = NULL; /* the caller's memory */
+	if (!server)
+		return err_set(&c->err, KVD_EINVAL, "no server was given");
+	if (addr_parse(&c->addr, server, &c->err))
+		return KVD_EINVAL;
+	if (device_choose(&c->device, device, &c->addr, &c->err))
+		return KVD_EDEVICE;
+	c->verbs = c->device.verbs;
+	if (c->options.mirror_bytes != SIZE_MAX)
+		c->mirror = mirror_new(c->options.mirror_bytes);
+	return KVD_OK;
+}
+
+void kvd_client_delete(kvd_client **client)
+{
+	struct kvd_client *c = *client;
+
+	if (!c)
+		return;
+	if (c->pd)
+		c->verbs->dealloc_pd(c->pd);
+	mirror_delete(c->mirror);
+	free(c->dir);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+	*client = NULL;
+}
+
+const char *kvd_client_error(const kvd_client *client)
+{
+	return client ? client->err.text : "out of memory";
+}
+
+const char *kvd_client_device(const kvd_client *client)
+{
+	return client->device.line;
+}
+
+/* ----------------------------------------------------------------- session */
+
+static int new_memory(struct kvd_session *s)
+{
+	size_t ops = s->depth * sizeof(struct op_memory);
+
+	s->memory_bytes = ops + (size_t)s->rx_count * WIRE_MESSAGE_BYTES_MAX;
+	s->memory = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (s->memory == MAP_FAILED)
+		s->memory = NULL;
+	s->wr = calloc(s->sq_depth, sizeof *s->wr);
+	s->sge = calloc(s->sq_depth, sizeof *s->sge);
+	s->ops = calloc(s->depth, sizeof *s->ops);
+	if (!s->memory || !s->wr || !s->sge || !s->ops)
+		return KVD_ENOMEM;
+	s->rx = s->memory + ops;
+	for (uint32_t i = s->depth; i-- > 0;) {
+		struct op *op = &s->ops[i];
+		op->session = s;
+		op->index = i;
+		op->memory = (struct op_memory *)s->memory + i;
+		op->next = s->free_ops;
+		s->free_ops = op;
+	}
+	return 0;
+}
+
+int kvd_session_new(kvd_client *client, kvd_session **session)
+{
+	struct kvd_session *s = calloc(1, sizeof *s);
+	int rc;
+
+	*session = NULL;
+	if (!s)
+		return KVD_ENOMEM;
+	s->client = client;
+	s->verbs = client->verbs;
+	s->depth = (uint32_t)client->options.depth;
+	s->rx_count = s->depth + 1;
+	s->sq_depth = 4 * s->depth + 64;
+	s->done_end = &s->done;
+	if (!client->verbs)
+		rc = KVD_EINVAL;
+	else if ((rc = new_memory(s)))
+		err_set(&s->err, rc, "out of memory");
+	else
+		rc = session_connect(s);
+	if (rc) {
+		if (client->verbs) {
+			pthread_mutex_lock(&client->lock);
+			client->err = s->err;
+			pthread_mutex_unlock(&client->lock);
+		}
+		kvd_session_delete(&s);
+		return rc;
+	}
+	*session = s;
+	return KVD_OK;
+}
+
+void kvd_session_delete(kvd_session **session)
+{
+	struct kvd_session *s = *session;
+
+	if (!s)
+		return;
+	session_disconnect(s);
+	if (s->memory_mr)
+		s->verbs->dereg_mr(s->memory_mr);
+	for (uint32_t i = 0; s->ops && i < s->depth; i++)
+		if (s->ops[i].mr)
+			s->verbs->dereg_mr(s->ops[i].mr);
+	if (s->memory)
+		munmap(s->memory, s->memory_bytes);
+	free(s->wr);
+	free(s->sge);
+	free(s->ops);
+	free(s);
+	*session = NULL;
+}
+
+const char *kvd_session_error(const kvd_session *session)
+{
+	return session->err.text;
+}
+
+void kvd_session_counters(const kvd_session *session, struct kvd_counters *counters)
+{
+	*counters = session->counters;
+}
+
+/* ------------------------------------------------------------- one at once */
+
+/* For calls that wait: connected, and nothing else in flight. */
+static int begin(struct kvd_session *s, const void *key, size_t key_bytes)
+{
+	int rc = check_key(s, key, key_bytes);
+
+	if (rc)
+		return rc;
+	if (s->in_flight)
+		return err_set(&s->err, KVD_EINVAL,
+			       "operations are in flight: take their completions with kvd_poll first");
+	return session_ready(s);
+}
+
+/* A GET that lost its connection is asked again, once, on a new one. */
+static int run_get(struct kvd_session *s, const void *key, size_t key_bytes, void *value,
+		   size_t value_bytes_max, struct op *result)
+{
+	for (int tries = 0;; tries++) {
+		int rc = begin(s, key, key_bytes);
+		if (rc)
+			return rc;
+		struct op *op = op_new(s, OP_GET, key, key_bytes);
+		op->value = value;
+		op->value_bytes_max = value_bytes_max;
+		op->allocate = result->allocate;
+		get_start(op);
+		rc = flight_run(op);
+		result->value = op->value;
+		result->result_bytes = op->result_bytes;
+		result->result_version = op->result_version;
+		if (rc != KVD_ECONNECT || tries)
+			return rc;
+	}
+}
+
+int kvd_get(kvd_session *s, const void *key, size_t key_bytes, void *value,
+	    size_t value_bytes_max, size_t *value_bytes, uint64_t *version)
+{
+	struct op r = { .allocate = false };
+	int rc = run_get(s, key, key_bytes, value, value_bytes_max, &r);
+
+	if (rc == KVD_OK || rc == KVD_ESPACE)
+		*value_bytes = r.result_bytes;
+	if (rc == KVD_OK && version)
+		*version = r.result_version;
+	if (rc == KVD_ESPACE)
+		err_set(&s->err, rc, "the value has %zu bytes, the buffer %zu", r.result_bytes,
+			value_bytes_max);
+	return rc;
+}
+
+int kvd_get_alloc(kvd_session *s, const void *key, size_t key_bytes, void **value,
+		  size_t *value_bytes, uint64_t *version)
+{
+	struct op r = { .allocate = true };
+	int rc = run_get(s, key, key_bytes, NULL, 0, &r);
+
+	if (rc == KVD_ENOMEM)
+		err_set(&s->err, rc, "no memory for a value of %zu bytes", r.result_bytes);
+	if (rc)
+		return rc;
+	*value = r.value;
+	*value_bytes = r.result_bytes;
+	if (version)
+		*version = r.result_version;
+	return KVD_OK;
+}
+
+int kvd_exists(kvd_session *s, const void *key, size_t key_bytes, size_t *value_bytes)
+{
+	struct op r = { .allocate = false };
+	int rc = run_get(s, key, key_bytes, NULL, 0, &r);
+
+	if (rc != KVD_OK && rc != KVD_ESPACE)
+		return rc;
+	if (value_bytes)
+		*value_bytes = r.result_bytes;
+	return KVD_OK;
+}
+
+static int run_change(struct kvd_session *s, enum wire_op wire, const void *key,
+		      size_t key_bytes, const void *value, size_t value_bytes, uint64_t *version)
+{
+	int rc = begin(s, key, key_bytes);
+
+	if (rc)
+		return rc;
+	struct op *op = op_new(s, OP_CHANGE, key, key_bytes);
+	s->counters.changes++;
+	rc = change_start(op, wire, 0, value, value_bytes, 0);
+	if (rc) {
+		op_free(op);
+		return rc;
+	}
+	rc = flight_run(op);
+	if (rc == KVD_OK && version)
+		*version = op->result_version;
+	return rc;
+}
+
+static int check_value(struct kvd_session *s, size_t value_bytes)
+{
+	if (value_bytes > KVD_VALUE_BYTES_MAX)
+		return err_set(&s->err, KVD_ETOOBIG, "the value has %zu bytes: the limit is %llu",
+			       value_bytes, KVD_VALUE_BYTES_MAX);
+	return 0;
+}
+
+int kvd_put(kvd_session *s, const void *key, size_t key_bytes, const void *value,
+	    size_t value_bytes, uint64_t *version)
+{
+	int rc = check_value(s, value_bytes);
+
+	return rc ? rc : run_change(s, WIRE_PUT, key, key_bytes, value, value_bytes, version);
+}
+
+int kvd_del(kvd_session *s, const void *key, size_t key_bytes)
+{
+	return run_change(s, WIRE_DELETE, key, key_bytes, NULL, 0, NULL);
+}
+
+/* A call that kvd answers with a payload: in *payload until the next call. */
+static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, size_t key_bytes,
+		    uint64_t arg, struct wire_reply *reply, const uint8_t **payload,
+		    size_t *payload_bytes)
+{
+	if (s->in_flight)
+		return err_set(&s->err, KVD_EINVAL,
+			       "operations are in flight: take their completions with kvd_poll first");
+	int rc = session_ready(s);
+	if (rc)
+		return rc;
+	struct op *op = op_new(s, OP_CALL, key, key_bytes);
+	change_start(op, wire, 0, NULL, 0, arg);
+	rc = flight_run(op);
+	if (rc)
+		return rc;
+	*reply = op->reply;
+	*payload = op->memory->message;
+	*payload_bytes = op->payload_bytes;
+	if (reply->status == WIRE_OK || reply->status == WIRE_EBUSY)
+		return KVD_OK;
+	return err_set(&s->err, KVD_EPROTOCOL, "%s answered with status %u", s->client->addr.text,
+		       reply->status);
+}
+
+int kvd_ping(kvd_session *s, uint64_t *round_trip_ns)
+{
+	struct wire_reply reply;
+	const uint8_t *payload;
+	size_t bytes;
+	int rc = session_ready(s);
+
+	if (rc)
+		return rc;
+	uint64_t start = session_now_ns();
+	rc = run_call(s, WIRE_PING, NULL, 0, 0, &reply, &payload, &bytes);
+	if (rc == KVD_OK)
+		*round_trip_ns = session_now_ns() - start;
+	return rc;
+}
+
+int kvd_stats(kvd_session *s, char **json)
+{
+	struct wire_reply reply;
+	const uint8_t *payload;
+	size_t bytes;
+	int rc = run_call(s, WIRE_STATS, NULL, 0, 0, &reply, &payload, &bytes);
+
+	if (rc)
+		return rc;
+	*json = strndup((const char *)payload, bytes);
+	return *json ? KVD_OK : err_set(&s->err, KVD_ENOMEM, "out of memory");
+}
+
+int kvd_flush(kvd_session *s)
+{
+	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	struct wire_reply reply = { 0 };
+	const uint8_t *payload;
+	size_t bytes;
+
+	do {
+		int rc = run_call(s, WIRE_FLUSH, NULL, 0, reply.version, &reply, &payload, &bytes);
+		if (rc)
+			return rc;
+		if (reply.status == WIRE_EBUSY && session_now_ns() > deadline)
+			return err_set(&s->err, KVD_EBUSY,
+				       "a key stayed locked: not all keys were deleted");
+		if (reply.status == WIRE_OK)
+			deadline = session_now_ns() +
+				   (uint64_t)s->client->options.timeout_ms * 1000000;
+	} while (reply.version);
+	return KVD_OK;
+}
+
+int kvd_keys(kvd_session *s, const void *prefix, size_t prefix_bytes,
+	     int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
+	     void *arg)
+{
+	struct wire_reply reply = { 0 };
+	const uint8_t *payload;
+	size_t bytes;
+
+	if (prefix_bytes > KVD_KEY_BYTES_MAX)
+		return err_set(&s->err, KVD_ETOOBIG, "the prefix is longer than a key may be");
+	do {
+		int rc = run_call(s, WIRE_KEYS, prefix, prefix_bytes, reply.version, &reply, &payload,
+				  &bytes);
+		if (rc)
+			return rc;
+		for (size_t at = 0; at + sizeof(struct wire_key) <= bytes;) {
+			const struct wire_key *k = (const struct wire_key *)(payload + at);
+			at += sizeof *k + k->key_bytes;
+			if (at > bytes)
+				return err_set(&s->err, KVD_EPROTOCOL, "malformed page of keys");
+			if (each(arg, k->key, k->key_bytes, k->value_bytes))
+				return KVD_OK;
+		}
+	} while (reply.version);
+	return KVD_OK;
+}
+
+/* ---------------------------------------------------------- many in flight */
+
+static int submit(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes,
+		  void *tag, struct op **op)
+{
+	int rc = check_key(s, key, key_bytes);
+
+	if (rc)
+		return rc;
+	if (s->done && s->broken)
+		return KVD_EBUSY; /* completions of a broken connection come first */
+	rc = session_ready(s);
+	if (rc)
+		return rc;
+	*op = op_new(s, kind, key, key_bytes);
+	if (!*op)
+		return KVD_EBUSY;
+	(*op)->tag = tag;
+	return 0;
+}
+
+int kvd_submit_get(kvd_session *s, const void *key, size_t key_bytes, void *value,
+		   size_t value_bytes_max, void *tag)
+{
+	struct op *op;
+	int rc = submit(s, OP_GET, key, key_bytes, tag, &op);
+
+	if (rc)
+		return rc;
+	op->value = value;
+	op->value_bytes_max = value_bytes_max;
+	get_start(op);
+	return KVD_OK;
+}
+
+static int submit_change(struct kvd_session *s, enum wire_op wire, const void *key,
+			 size_t key_bytes, const void *value, size_t value_bytes, void *tag)
+{
+	struct op *op;
+	int rc = submit(s, OP_CHANGE, key, key_bytes, tag, &op);
+
+	if (rc)
+		return rc;
+	s->counters.changes++;
+	rc = change_start(op, wire, 0, value, value_bytes, 0);
+	if (rc)
+		op_free(op);
+	return rc;
+}
+
+int kvd_submit_put(kvd_session *s, const void *key, size_t key_bytes, const void *value,
+		   size_t value_bytes, void *tag)
+{
+	int rc = check_value(s, value_bytes);
+
+	return rc ? rc : submit_change(s, WIRE_PUT, key, key_bytes, value, value_bytes, tag);
+}
+
+int kvd_submit_del(kvd_session *s, const void *key, size_t key_bytes, void *tag)
+{
+	return submit_change(s, WIRE_DELETE, key, key_bytes, NULL, 0, tag);
+}
+
+int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int timeout_ms)
+{
+	int n = 0;
+	uint64_t wait = timeout_ms < 0 ? (uint64_t)s->client->options.timeout_ms + 1000
+				       : (uint64_t)timeout_ms;
+
+	if (!s->done && s->in_flight)
+		flight_poll(s, timeout_ms ? session_now_ns() + wait * 1000000 : 0);
+	while (s->done && n < max) {
+		struct op *op = s->done;
+		s->done = op->next;
+		if (!s->done)
+			s->done_end = &s->done;
+		completions[n++] = (struct kvd_completion){ .tag = op->tag, .result = op->result,
+							    .value_bytes = op->result_bytes,
+							    .version = op->result_version };
+		op_free(op);
+	}
+	return n;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is in flight: work requests are collected while operations advance, and
+ * posted with one doorbell; completions advance operations.
+ *
+ * wr_id: bit 0..15 the operation, 16 set if it is one of a GET's READs, 17..63
+ * how many work requests were posted up to this one, which are all complete when
+ * this one is.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/session.h"
+
+#define BATCH 32
+#define SIGNAL_EVERY 16u
+#define SPIN_NS 20000ull
+#define CM_LOOK_NS 1000000ull
+
+uint64_t session_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* -------------------------------------------------------------- operations */
+
+struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes)
+{
+	struct op *op = s->free_ops;
+
+	if (!op)
+		return NULL;
+	s->free_ops = op->next;
+	s->in_flight++;
+	op->kind = kind;
+	op->phase = PHASE_IDLE;
+	op->done = false;
+	op->tag = NULL;
+	op->value = NULL;
+	op->value_bytes_max = 0;
+	op->allocate = false;
+	op->mr = NULL;
+	op->reads = 0;
+	op->payload_bytes = 0;
+	op->deadline_ns = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	op->key_bytes = (uint32_t)key_bytes;
+	if (key_bytes) {
+		memcpy(op->key, key, key_bytes);
+		op->hash = hash_key(key, key_bytes);
+	}
+	return op;
+}
+
+void op_free(struct op *op)
+{
+	struct kvd_session *s = op->session;
+
+	op->phase = PHASE_IDLE;
+	op->next = s->free_ops;
+	s->free_ops = op;
+	s->in_flight--;
+}
+
+void op_done(struct op *op, int result)
+{
+	struct kvd_session *s = op->session;
+
+	if (op->mr) {
+		s->verbs->dereg_mr(op->mr);
+		op->mr = NULL;
+	}
+	if (result != KVD_OK && op->allocate) {
+		free(op->value);
+		op->value = NULL;
+	}
+	op->result = result;
+	op->done = true;
+	op->next = NULL;
+	*s->done_end = op;
+	s->done_end = &op->next;
+}
+
+/* ----------------------------------------------------------- work requests */
+
+uint32_t flight_room(const struct kvd_session *s)
+{
+	return s->sq_depth - (uint32_t)(s->sq_posted - s->sq_done);
+}
+
+static struct ibv_send_wr *new_wr(struct op *op, bool read, bool signal)
+{
+	struct kvd_session *s = op->session;
+	struct ibv_send_wr *wr = &s->wr[s->wr_count];
+
+	s->sq_posted++;
+	*wr = (struct ibv_send_wr){
+		.wr_id = op->index | (uint64_t)read << 16 | s->sq_posted << 17,
+		.sg_list = s->sge[s->wr_count],
+		.num_sge = 1,
+		.send_flags = signal ? IBV_SEND_SIGNALED : 0,
+	};
+	if (s->wr_count)
+		s->wr[s->wr_count - 1].next = wr;
+	s->wr_count++;
+	s->unsignaled = signal ? 0 : s->unsignaled + 1;
+	return wr;
+}
+
+void op_read_split(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes,
+		   void *to2, uint32_t lkey2, uint32_t bytes2, bool last)
+{
+	struct kvd_session *s = op->session;
+	struct ibv_send_wr *wr = new_wr(op, true, last);
+	unsigned n = 0;
+
+	if (bytes)
+		wr->sg_list[n++] = (struct ibv_sge){ (uintptr_t)to, bytes, s->memory_mr->lkey };
+	if (bytes2)
+		wr->sg_list[n++] = (struct ibv_sge){ (uintptr_t)to2, bytes2, lkey2 };
+	wr->num_sge = (int)n;
+	wr->opcode = IBV_WR_RDMA_READ;
+	wr->wr.rdma.remote_addr = remote;
+	wr->wr.rdma.rkey = rkey;
+	op->reads += last;
+	s->counters.reads++;
+	s->counters.read_bytes += bytes + bytes2;
+}
+
+void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t lkey,
+	     uint32_t bytes, bool last)
+{
+	(void)lkey;
+	op_read_split(op, remote, rkey, to, bytes, NULL, 0, 0, last);
+}
+
+void op_send(struct op *op, uint32_t bytes)
+{
+	struct kvd_session *s = op->session;
+	struct ibv_send_wr *wr = new_wr(op, false, s->unsignaled + 1 >= SIGNAL_EVERY);
+
+	wr->sg_list[0] = (struct ibv_sge){ (uintptr_t)op->memory->message, bytes,
+					   s->memory_mr->lkey };
+	wr->opcode = IBV_WR_SEND;
+	if (bytes <= s->inline_bytes)
+		wr->send_flags |= IBV_SEND_INLINE;
+	s->counters.messages++;
+	s->counters.message_bytes += bytes;
+}
+
+int flight_flush(struct kvd_session *s)
+{
+	struct ibv_send_wr *bad;
+
+	if (!s->wr_count)
+		return 0;
+	s->wr_count = 0;
+	if (s->broken || !s->connected)
+		return s->broken_code;
+	int rc = ibv_post_send(s->qp, s->wr, &bad);
+	return rc ? session_fail(s, KVD_ECONNECT, "posting to %s failed: %s", s->client->addr.text,
+				 strerror(rc))
+		  : 0;
+}
+
+/* ------------------------------------------------------------- completions */
+
+static int repost(struct kvd_session *s, uint32_t buffer)
+{
+	struct ibv_sge sge = { (uintptr_t)(s->rx + (size_t)buffer * WIRE_MESSAGE_BYTES_MAX),
+			       WIRE_MESSAGE_BYTES_MAX, s->memory_mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = buffer, .sg_list = &sge, .num_sge = 1 }, *bad;
+	int rc = ibv_post_recv(s->qp, &wr, &bad);
+
+	return rc ? session_fail(s, KVD_ECONNECT, "posting a receive failed: %s", strerror(rc)) : 0;
+}
+
+static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t bytes)
+{
+	const struct wire_reply *reply = (const struct wire_reply *)message;
+	struct op *op;
+
+	if (bytes < sizeof *reply || reply->request_id % DEPTH_MAX >= s->depth) {
+		session_fail(s, KVD_EPROTOCOL, "%s sent a malformed reply", s->client->addr.text);
+		return;
+	}
+	op = &s->ops[reply->request_id % DEPTH_MAX];
+	if (op->phase != PHASE_REPLY || op->done || op->request_id != reply->request_id) {
+		session_fail(s, KVD_EPROTOCOL, "%s answered a request that nobody made",
+			     s->client->addr.text);
+		return;
+	}
+	op->reply = *reply;
+	op->payload_bytes = bytes - (uint32_t)sizeof *reply;
+	if (op->kind == OP_GET) {
+		get_reply(op, message + sizeof *reply);
+	} else if (op->kind == OP_CHANGE) {
+		change_reply(op);
+	} else {
+		memcpy(op->memory->message, message + sizeof *reply, op->payload_bytes);
+		op_done(op, KVD_OK);
+	}
+}
+
+static void completed(struct kvd_session *s, const struct ibv_wc *wc, bool receive)
+{
+	if (wc->status != IBV_WC_SUCCESS) {
+		session_fail(s, KVD_ECONNECT, "the connection to %s broke: %s (vendor error 0x%x)",
+			     s->client->addr.text, ibv_wc_status_str(wc->status), wc->vendor_err);
+		return;
+	}
+	if (receive) {
+		const uint8_t *message = s->rx + (size_t)wc->wr_id * WIRE_MESSAGE_BYTES_MAX;
+		got_reply(s, message, wc->byte_len);
+		if (!s->broken)
+			repost(s, (uint32_t)wc->wr_id);
+		return;
+	}
+	s->sq_done = wc->wr_id >> 17;
+	if (wc->wr_id & 1u << 16) {
+		struct op *op = &s->ops[wc->wr_id & 0xffff];
+		op->reads--;
+		get_advance(op);
+	}
+}
+
+static int poll_once(struct kvd_session *s)
+{
+	struct ibv_wc wc[BATCH];
+	int n = ibv_poll_cq(s->cq, BATCH, wc);
+
+	if (n < 0)
+		return session_fail(s, KVD_ECONNECT, "polling the completion queue failed");
+	for (int i = 0; i < n && !s->broken; i++)
+		completed(s, &wc[i], wc[i].wr_id < 1u << 16);
+	if (n > 0)
+		flight_flush(s);
+	return n;
+}
+
+/* rdma_cm tells of the peer's death; a completion queue alone may never. */
+static void look_at_cm(struct kvd_session *s)
+{
+	struct rdma_cm_event *e;
+	char words[256];
+
+	if (s->verbs->get_cm_event(s->channel, &e))
+		return;
+	enum rdma_cm_event_type type = e->event;
+	link_event_words(e, words, sizeof words);
+	s->verbs->ack_cm_event(e);
+	if (type == RDMA_CM_EVENT_DISCONNECTED || type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		session_fail(s, KVD_ECONNECT, "%s ended the connection (%s)", s->client->addr.text,
+			     words);
+}
+
+static void sleep_until(struct kvd_session *s, uint64_t until_ns)
+{
+	struct pollfd fds[2] = { { .fd = s->comp->fd, .events = POLLIN },
+				 { .fd = s->channel->fd, .events = POLLIN } };
+	uint64_t now = session_now_ns();
+	uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_req_notify_cq(s->cq, 0) || poll_once(s) != 0)
+		return;
+	if (poll(fds, 2, ms > 1000 ? 1000 : (int)ms) <= 0)
+		return;
+	if ((fds[0].revents & POLLIN) && !s->verbs->get_cq_event(s->comp, &cq, &context) &&
+	    ++s->events == 64) {
+		s->verbs->ack_cq_events(s->cq, s->events);
+		s->events = 0;
+	}
+	if (fds[1].revents & POLLIN)
+		look_at_cm(s);
+}
+
+/* An operation that takes too long ends the session: its fate is open. */
+static void check_deadlines(struct kvd_session *s, uint64_t now)
+{
+	for (uint32_t i = 0; i < s->depth; i++) {
+		const struct op *op = &s->ops[i];
+		if (op->phase != PHASE_IDLE && !op->done && op->deadline_ns <= now) {
+			session_fail(s, KVD_ETIMEDOUT, "%s did not answer within %d ms",
+				     s->client->addr.text, s->client->options.timeout_ms);
+			return;
+		}
+	}
+}
+
+int flight_poll(struct kvd_session *s, uint64_t until_ns)
+{
+	int policy = s->client->options.poll;
+	uint64_t now = 0, spin_end = 0;
+
+	flight_flush(s);
+	while (!s->done && !s->broken && s->in_flight) {
+		int n = poll_once(s);
+		if (n > 0)
+			continue;
+		now = session_now_ns();
+		if (!spin_end)
+			spin_end = now + SPIN_NS;
+		if (now - s->last_cm_look_ns > CM_LOOK_NS) {
+			s->last_cm_look_ns = now;
+			look_at_cm(s);
+			check_deadlines(s, now);
+		}
+		if (now >= until_ns || s->broken)
+			break;
+		if (policy == KVD_POLL_EVENT || (policy == KVD_POLL_ADAPTIVE && now >= spin_end))
+			sleep_until(s, until_ns);
+	}
+	if (s->broken)
+		flight_abort(s);
+	return s->done ? 0 : s->broken ? s->broken_code : 0;
+}
+
+void flight_abort(struct kvd_session *s)
+{
+	int code = s->broken_code;
+
+	/* First the queue pair: nothing may touch the callers' memory after this. */
+	session_disconnect(s);
+	s->wr_count = 0;
+	for (uint32_t i = 0; i < s->depth; i++) {
+		struct op *op = &s->ops[i];
+		if (op->phase == PHASE_IDLE || op->done)
+			continue;
+		op_done(op, op->kind == OP_CHANGE && (code == KVD_ECONNECT || code == KVD_ETIMEDOUT)
+				    ? KVD_EUNKNOWN : code);
+	}
+}
+
+int flight_run(struct op *op)
+{
+	struct kvd_session *s = op->session;
+
+	while (!op->done)
+		flight_poll(s, op->deadline_ns + 1000000000ull);
+	s->done = NULL;
+	s->done_end = &s->done;
+	int result = op->result;
+	op_free(op);
+	return result;
+}

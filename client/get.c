@@ -1,0 +1,823 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * GET: one-sided.
+ *
+ * Happy path: the mirror knows the key's entry; one READ of exactly the item;
+ * it verifies; done.  Otherwise both of the key's buckets in one doorbell, then
+ * the item.
+ *
+ * What a reader may meet, and what it does:
+ *   another key's item (fingerprints collide)  the next entry
+ *   a dead item, or memory used for another    the buckets, anew
+ *   a torn item                                the same READ again
+ *   an item that is being overwritten          the old one, in a worker's scratch
+ *   a prepared item                            the old one, while that is live
+ *   buckets of a later epoch                   the address of that epoch
+ *   a bucket in the middle of an expansion     the old place, then the new one
+ *   an overflow chain                          its nodes, then the bucket again
+ * "Not found" is decided only by complete samples of both buckets, READ after the
+ * call began (protocols.md, 12), or by an item that says that it was deleted and
+ * was reached by an entry READ after the call began: then the key was absent at
+ * some time in between.  After ATTEMPTS_MAX the server is asked.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/session.h"
+
+#define ATTEMPTS_MAX 64u
+#define TORN_MAX 8u
+#define TORN_HINT_MAX 1u /* where only the mirror says that there is an item */
+#define CHAIN_MAX 64u
+
+enum verdict {
+	ITEM_LIVE,
+	ITEM_OTHER,    /* a whole item, of another key */
+	ITEM_UNTOLD,   /* perhaps one of another key: it was READ as if it were ours */
+	ITEM_TORN,     /* or not an item at all */
+	ITEM_DEAD,
+	ITEM_DELETED,
+	ITEM_UPDATING,
+	ITEM_PREPARED,
+};
+
+static void read_item(struct op *op, uint64_t word, enum phase phase);
+static void read_buckets(struct op *op);
+
+static struct kvd_client *client_of(const struct op *op)
+{
+	return op->session->client;
+}
+
+static uint64_t hash_of(const struct op *op, unsigned i)
+{
+	return i ? op->hash.b : op->hash.a;
+}
+
+static void read_table(struct op *op, uint64_t offset, void *to, uint32_t bytes, bool last)
+{
+	const struct wire_welcome *w = &op->session->welcome;
+
+	op_read(op, w->table_addr + offset, w->table_rkey, to, 0, bytes, last);
+}
+
+/* ---------------------------------------------------------------- fallback */
+
+static void ask_server(struct op *op)
+{
+	op->session->counters.fallbacks++;
+	if (op->mr) {
+		op->session->verbs->dereg_mr(op->mr);
+		op->mr = NULL;
+	}
+	if (op->allocate) {
+		free(op->value);
+		op->value = NULL;
+	}
+	/* A caller without any room asks for the length only. */
+	bool head = !op->allocate && !op->value_bytes_max;
+	change_start(op, WIRE_GET, head ? WIRE_HEAD : 0, NULL, 0, 0);
+}
+
+static void again(struct op *op)
+{
+	op->session->counters.retries++;
+	op->torn = 0;
+	op->accept_prepared = false;
+	if (++op->attempts > ATTEMPTS_MAX)
+		ask_server(op);
+	else
+		read_buckets(op);
+}
+
+/* ----------------------------------------------------------------- deliver */
+
+static void deliver(struct op *op, const struct layout_item *item, const uint8_t *value)
+{
+	uint64_t bytes = layout_value_bytes(item->lengths);
+
+	if (!op->index_read)
+		op->session->counters.mirror_hits++;
+	op->result_bytes = bytes;
+	op->result_version = layout_state_version(item->state);
+	if (op->allocate && !op->value) {
+		op->value = malloc(bytes + 1);
+		if (!op->value) {
+			op_done(op, KVD_ENOMEM);
+			return;
+		}
+		op->value_bytes_max = bytes;
+	}
+	if (bytes > op->value_bytes_max) {
+		op_done(op, KVD_ESPACE);
+		return;
+	}
+	if (value != op->value && bytes)
+		memcpy(op->value, value, bytes);
+	if (op->allocate)
+		op->value[bytes] = '\0';
+	op_done(op, KVD_OK);
+}
+
+static void not_found(struct op *op)
+{
+	op_done(op, KVD_NOT_FOUND);
+}
+
+/* ------------------------------------------------------------------ verify */
+
+/* Whether the READ went partly to the caller's memory. */
+static bool is_split(const struct op *op)
+{
+	return op->mr != NULL;
+}
+
+static const uint8_t *value_of(const struct op *op, const struct layout_item *item)
+{
+	return is_split(op) ? op->value : item->data + op->key_bytes;
+}
+
+static uint64_t checksum(const struct op *op, const struct layout_item *item, uint64_t version,
+			 uint64_t offset)
+{
+	uint64_t value_bytes = layout_value_bytes(item->lengths);
+
+	if (is_split(op))
+		return hash_item_split(item, op->key_bytes, op->value, value_bytes, version, offset);
+	return hash_item(item, layout_item_bytes(layout_key_bytes(item->lengths), value_bytes),
+			 version, offset);
+}
+
+/*
+ * `item` is `length` bytes that were READ from `offset` of the table.  Nothing in
+ * them is believed before the checksum over all of it is right; but for the
+ * kinds that only say "look elsewhere".
+ */
+static enum verdict verify(const struct op *op, const struct layout_item *item, uint64_t length,
+			   uint64_t offset)
+{
+	uint64_t state = item->state;
+	enum layout_kind kind = layout_state_kind(state);
+	unsigned key_bytes = layout_key_bytes(item->lengths);
+	uint64_t bytes = layout_item_bytes(key_bytes, layout_value_bytes(item->lengths));
+
+	if (kind == LAYOUT_DEAD)
+		return ITEM_DEAD;
+	if (kind == LAYOUT_UPDATING)
+		return ITEM_UPDATING;
+	if (kind > LAYOUT_PREPARED || bytes > length)
+		return ITEM_TORN;
+	bool mine = key_bytes == op->key_bytes && !memcmp(item->data, op->key, key_bytes);
+	if (key_bytes != op->key_bytes && is_split(op))
+		return ITEM_UNTOLD;
+	if (checksum(op, item, layout_state_version(state), offset) != item->checksum)
+		return ITEM_TORN;
+	if (!mine)
+		return ITEM_OTHER;
+	return kind == LAYOUT_LIVE ? ITEM_LIVE : kind == LAYOUT_DELETED ? ITEM_DELETED
+									: ITEM_PREPARED;
+}
+
+/* ----------------------------------------------------------------- entries */
+
+static uint64_t entry_of(uint64_t word)
+{
+	return word & ~LAYOUT_EPOCH_MASK;
+}
+
+static bool was_tried(const struct op *op, uint64_t word)
+{
+	for (unsigned i = 0; i < op->tried_count; i++)
+		if (op->tried[i] == entry_of(word))
+			return true;
+	return false;
+}
+
+/* The first entry that may be the key's, or 0. */
+static uint64_t candidate(const struct op *op, const uint64_t *words)
+{
+	unsigned fp = layout_fp(op->hash.a);
+
+	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++)
+		if (layout_word_fp(words[i]) == fp && !layout_word_is_empty(words[i]) &&
+		    !layout_word_is_chain(words[i]) && !was_tried(op, words[i]))
+			return words[i];
+	return 0;
+}
+
+static uint64_t chain_of(const uint64_t *words)
+{
+	uint64_t last = words[LAYOUT_BUCKET_WORDS - 1];
+
+	return layout_word_is_chain(last) ? last : 0;
+}
+
+/* --------------------------------------------------------------- directory */
+
+static uint64_t buckets_per_segment(const struct op *op)
+{
+	return op->session->welcome.segment_bytes / LAYOUT_BUCKET_BYTES;
+}
+
+/* A bucket's offset in the table, 0 if its segment's is not known. */
+static uint64_t bucket_offset(const struct op *op, uint64_t bucket)
+{
+	uint64_t per = buckets_per_segment(op);
+	uint64_t segment = atomic_load_explicit(&client_of(op)->dir[bucket / per],
+						memory_order_relaxed);
+	return segment ? segment + bucket % per * LAYOUT_BUCKET_BYTES : 0;
+}
+
+/* READs the directory entries that are missing; false if none is. */
+static bool read_directory(struct op *op)
+{
+	const struct wire_welcome *w = &op->session->welcome;
+	uint64_t per = buckets_per_segment(op);
+	bool need[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		need[i] = !op->fresh[i] && !bucket_offset(op, op->bucket[i]);
+	if (!need[0] && !need[1])
+		return false;
+	op->phase = PHASE_DIR;
+	for (unsigned i = 0; i < 2; i++)
+		if (need[i])
+			read_table(op, w->dir_offset + op->bucket[i] / per * 8,
+				   &op->memory->small[i], 8, i == 1 || !need[1]);
+		else
+			op->memory->small[i] = 0;
+	return true;
+}
+
+static void got_directory(struct op *op)
+{
+	struct kvd_client *c = client_of(op);
+	const struct wire_welcome *w = &op->session->welcome;
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t at = op->memory->small[i];
+		if (at && at + w->segment_bytes <= w->table_bytes)
+			atomic_store_explicit(&c->dir[op->bucket[i] / buckets_per_segment(op)], at,
+					      memory_order_relaxed);
+	}
+	if (++op->attempts > ATTEMPTS_MAX)
+		ask_server(op);
+	else
+		read_buckets(op);
+}
+
+/* ----------------------------------------------------------------- buckets */
+
+/* READs those buckets that are not fresh, with one doorbell. */
+static void read_buckets(struct op *op)
+{
+	uint64_t limit = op->session->welcome.dir_entries * buckets_per_segment(op);
+
+	op->from_mirror = false;
+	op->index_read = true;
+	if (op->bucket[0] >= limit || op->bucket[1] >= limit) {
+		ask_server(op);
+		return;
+	}
+	if (read_directory(op))
+		return;
+	op->phase = PHASE_BUCKETS;
+	bool first = !op->fresh[0];
+	/* The same bucket twice: one READ serves both. */
+	bool second = !op->fresh[1] && !(first && op->bucket[0] == op->bucket[1]);
+	if (first)
+		read_table(op, bucket_offset(op, op->bucket[0]), op->memory->bucket[0],
+			   LAYOUT_BUCKET_BYTES, !second);
+	if (second)
+		read_table(op, bucket_offset(op, op->bucket[1]), op->memory->bucket[1],
+			   LAYOUT_BUCKET_BYTES, true);
+}
+
+/* The addresses as this client knows the index. */
+static void locate(struct op *op)
+{
+	struct layout_view v = layout_view(
+		atomic_load_explicit(&client_of(op)->buckets, memory_order_relaxed));
+
+	for (unsigned i = 0; i < 2; i++) {
+		op->epoch[i] = layout_view_epoch(&v, hash_of(op, i));
+		op->bucket[i] = layout_bucket_of(hash_of(op, i), op->epoch[i]);
+		op->fresh[i] = op->complete[i] = op->mixed[i] = op->crossed[i] = false;
+		op->chained[i] = false;
+	}
+}
+
+/* The index has at least the buckets that this epoch of this group takes. */
+static void learn_epoch(struct op *op, unsigned i, unsigned epoch)
+{
+	struct kvd_client *c = client_of(op);
+	unsigned level = epoch >> 1, bits = LAYOUT_BASE_BITS + level;
+	uint64_t group = hash_of(op, i) >> (64 - bits);
+	uint64_t floor = (2 + (epoch & 1)) << bits; /* all groups at this epoch */
+	uint64_t known = atomic_load_explicit(&c->buckets, memory_order_relaxed);
+
+	/* Expanded to this epoch one after the other: those before it are, too. */
+	if (epoch & 1)
+		floor = (2ull << bits) + group + 1;
+	else if (level)
+		floor = (3ull << (bits - 1)) + (group >> 1) + 1;
+	while (known < floor &&
+	       !atomic_compare_exchange_weak_explicit(&c->buckets, &known, floor,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+/*
+ * The bucket is being expanded, from epoch e to e + 1.  If a second sample is the
+ * same, it is a consistent one (words change only forward), and the key is there
+ * or in its new place: READ that next (protocols.md, 12).
+ */
+static void judge_mixed(struct op *op, unsigned i)
+{
+	const uint64_t *words = op->memory->bucket[i];
+	bool same = op->mixed[i] && !memcmp(words, op->memory->before[i], LAYOUT_BUCKET_BYTES);
+	unsigned low = (unsigned)(words[0] >> LAYOUT_EPOCH_SHIFT) & 3, other = low;
+
+	memcpy(op->memory->before[i], words, LAYOUT_BUCKET_BYTES);
+	op->mixed[i] = true;
+	if (!same)
+		return;
+	for (unsigned k = 1; k < LAYOUT_BUCKET_WORDS; k++)
+		if (((words[k] >> LAYOUT_EPOCH_SHIFT) & 3) != low)
+			other = (unsigned)(words[k] >> LAYOUT_EPOCH_SHIFT) & 3;
+	unsigned older = ((low + 1) & 3) == other ? low : other;
+	unsigned epoch = op->epoch[i] + ((older - op->epoch[i]) & 3);
+	uint64_t next = layout_bucket_of(hash_of(op, i), epoch + 1);
+	if (next == op->bucket[i]) {
+		op->complete[i] = true;
+		return;
+	}
+	op->epoch[i] = epoch + 1;
+	op->bucket[i] = next;
+	op->crossed[i] = true;
+	op->mixed[i] = false;
+}
+
+static void judge_bucket(struct op *op, unsigned i)
+{
+	unsigned epoch;
+
+	if (!layout_bucket_epoch(op->memory->bucket[i], &epoch)) {
+		judge_mixed(op, i);
+		return;
+	}
+	if (epoch < op->epoch[i] || epoch > 2 * LAYOUT_LEVEL_MAX + 1)
+		return; /* not a bucket of this index (any more): try again */
+	learn_epoch(op, i, epoch);
+	uint64_t now = layout_bucket_of(hash_of(op, i), epoch);
+	op->epoch[i] = epoch;
+	op->complete[i] = now == op->bucket[i];
+	op->bucket[i] = now;
+}
+
+static void search(struct op *op);
+static void start_over(struct op *op);
+
+static void read_node(struct op *op, uint64_t link)
+{
+	uint64_t offset = layout_word_offset(link);
+
+	op->phase = PHASE_CHAIN;
+	if (offset + LAYOUT_BUCKET_BYTES > op->session->welcome.table_bytes)
+		start_over(op);
+	else
+		read_table(op, offset, op->memory->node, LAYOUT_BUCKET_BYTES, true);
+}
+
+static void got_buckets(struct op *op)
+{
+	struct op_memory *m = op->memory;
+	bool same = op->bucket[0] == op->bucket[1];
+	bool read[2] = { !op->fresh[0], !op->fresh[1] };
+
+	op->tried_count = 0; /* an entry may have become the key's since */
+	if (same && read[0] && read[1])
+		memcpy(m->bucket[1], m->bucket[0], LAYOUT_BUCKET_BYTES);
+	for (unsigned i = 0; i < 2; i++) {
+		if (!read[i])
+			continue;
+		mirror_store(client_of(op)->mirror, op->bucket[i], m->bucket[i]);
+		op->fresh[i] = true;
+	}
+	search(op);
+}
+
+/* Looks for the key in what was READ; decides what comes next. */
+static void search(struct op *op)
+{
+	struct op_memory *m = op->memory;
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t word = op->fresh[i] ? candidate(op, m->bucket[i]) : 0;
+		if (word) {
+			read_item(op, word, PHASE_ITEM);
+			return;
+		}
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t link = chain_of(m->bucket[i]);
+		if (link && !op->chained[i]) {
+			op->chain = i;
+			op->chain_length = 0;
+			read_node(op, link);
+			return;
+		}
+	}
+	for (unsigned i = 0; i < 2; i++)
+		if (!op->complete[i])
+			judge_bucket(op, i);
+	bool complete = op->complete[0] && op->complete[1];
+	if (complete && !op->chained[0] && !op->chained[1]) {
+		not_found(op);
+		return;
+	}
+	if (complete) {
+		/* Were the nodes linked all the time that they were READ? */
+		op->phase = PHASE_RECHECK;
+		for (unsigned i = 0; i < 2; i++)
+			read_table(op, bucket_offset(op, op->bucket[i]), m->before[i],
+				   LAYOUT_BUCKET_BYTES, i == 1);
+		return;
+	}
+	for (unsigned i = 0; i < 2; i++)
+		if (!op->complete[i])
+			op->fresh[i] = op->chained[i] = false;
+	if (++op->attempts > ATTEMPTS_MAX)
+		ask_server(op);
+	else
+		read_buckets(op);
+}
+
+static void got_node(struct op *op)
+{
+	uint64_t word = candidate(op, op->memory->node), link = chain_of(op->memory->node);
+
+	if (word) {
+		read_item(op, word, PHASE_ITEM);
+		return;
+	}
+	if (link && ++op->chain_length < CHAIN_MAX) {
+		read_node(op, link);
+		return;
+	}
+	op->chained[op->chain] = true;
+	search(op);
+}
+
+static void got_recheck(struct op *op)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (op->chained[i] &&
+		    op->memory->before[i][LAYOUT_BUCKET_WORDS - 1] !=
+			    op->memory->bucket[i][LAYOUT_BUCKET_WORDS - 1]) {
+			locate(op);
+			again(op);
+			return;
+		}
+	}
+	not_found(op);
+}
+
+/* Anew from the index, with nothing taken for fresh. */
+static void start_over(struct op *op)
+{
+	bool hint = op->from_mirror;
+
+	locate(op);
+	if (hint) {
+		op->torn = 0;
+		op->session->counters.retries++;
+		read_buckets(op);
+	} else {
+		again(op);
+	}
+}
+
+/* -------------------------------------------------------------------- item */
+
+/* Posts the next chunks of a long READ, as far as the send queue has room. */
+static void read_more(struct op *op)
+{
+	struct kvd_session *s = op->session;
+	const struct wire_welcome *w = &s->welcome;
+	uint64_t head = sizeof(struct layout_item) + op->key_bytes;
+	uint64_t base = w->table_addr + layout_word_offset(op->word);
+
+	while (op->posted < op->length && flight_room(s) > s->sq_depth / 2) {
+		uint64_t left = op->length - op->posted, max = client_of(op)->limits.message_bytes_max;
+		uint32_t bytes = (uint32_t)(left < max ? left : max);
+		if (op->posted == 0)
+			op_read_split(op, base, w->table_rkey, op->memory->item, (uint32_t)head,
+				      op->value, op->mr->lkey, bytes - (uint32_t)head, true);
+		else
+			op_read_split(op, base + op->posted, w->table_rkey, NULL, 0,
+				      op->value + (op->posted - head), op->mr->lkey, bytes, true);
+		op->posted += bytes;
+	}
+}
+
+/* A long item: its value straight into the caller's memory. */
+static void read_long(struct op *op)
+{
+	struct kvd_session *s = op->session;
+	uint64_t head = sizeof(struct layout_item) + op->key_bytes;
+	uint64_t room = op->length - head;
+
+	if (op->allocate && !op->value) {
+		op->value = malloc(room + 1);
+		op->value_bytes_max = room;
+		if (!op->value) {
+			op_done(op, KVD_ENOMEM);
+			return;
+		}
+	}
+	if (op->value_bytes_max < room)
+		room = op->value_bytes_max;
+	if (!op->mr && room)
+		op->mr = s->verbs->reg_mr(client_of(op)->pd, op->value, room,
+					  IBV_ACCESS_LOCAL_WRITE);
+	if (!op->mr) {
+		ask_server(op);
+		return;
+	}
+	op->length = head + room;
+	op->posted = 0;
+	read_more(op);
+}
+
+static void read_item(struct op *op, uint64_t word, enum phase phase)
+{
+	uint64_t offset = layout_word_offset(word), table = op->session->welcome.table_bytes;
+
+	op->word = word;
+	op->phase = phase;
+	op->length = layout_len_decode(layout_word_len_code(word));
+	if (offset >= table || op->length < sizeof(struct layout_item)) {
+		start_over(op);
+		return;
+	}
+	if (op->length > table - offset)
+		op->length = table - offset;
+	if (op->length <= OP_ITEM_BYTES) {
+		if (op->mr) {
+			op->session->verbs->dereg_mr(op->mr);
+			op->mr = NULL;
+		}
+		op->posted = op->length;
+		read_table(op, offset, op->memory->item, (uint32_t)op->length, true);
+	} else {
+		read_long(op);
+	}
+}
+
+static void read_again(struct op *op)
+{
+	op->session->counters.retries++;
+	if (++op->torn > (op->from_mirror ? TORN_HINT_MAX : TORN_MAX))
+		start_over(op);
+	else
+		read_item(op, op->word, PHASE_ITEM);
+}
+
+/* A caller's buffer that is too short for a long value: its length is not verified. */
+static bool is_cut(const struct op *op, const struct layout_item *item)
+{
+	uint64_t bytes = layout_item_bytes(layout_key_bytes(item->lengths),
+					   layout_value_bytes(item->lengths));
+	return is_split(op) && bytes > op->length &&
+	       bytes <= layout_len_decode(layout_word_len_code(op->word));
+}
+
+static void read_scratch(struct op *op, enum phase phase, void *to, uint32_t bytes,
+			 uint64_t from)
+{
+	const struct layout_item *item = (const struct layout_item *)op->memory->item;
+	const struct wire_welcome *w = &op->session->welcome;
+	unsigned worker = layout_state_worker(item->state);
+
+	if (worker >= w->workers) {
+		read_again(op);
+		return;
+	}
+	op->held_version = layout_state_version(item->state);
+	op->phase = phase;
+	read_table(op, w->scratch_offset + worker * sizeof(struct layout_scratch) + from, to, bytes,
+		   true);
+}
+
+/*
+ * Whether the entry can have been this other key's when it was READ.  If not, the
+ * memory was freed and used again since: the entry was ours, perhaps, and our
+ * item stands elsewhere now.
+ */
+static bool is_collision(const struct op *op, const struct layout_item *item)
+{
+	struct hash h = hash_key(item->data, layout_key_bytes(item->lengths));
+
+	return layout_fp(h.a) == layout_fp(op->hash.a);
+}
+
+static void got_item(struct op *op)
+{
+	const struct layout_item *item = (const struct layout_item *)op->memory->item;
+	enum verdict v = verify(op, item, op->length, layout_word_offset(op->word));
+
+	if (v == ITEM_PREPARED && op->accept_prepared &&
+	    layout_state_version(item->state) == op->held_version)
+		v = ITEM_LIVE;
+	switch (v) {
+	case ITEM_LIVE:
+		deliver(op, item, value_of(op, item));
+		return;
+	case ITEM_UNTOLD:
+		if (op->from_mirror)
+			start_over(op);
+		else
+			ask_server(op);
+		return;
+	case ITEM_OTHER:
+		if (op->from_mirror || op->tried_count == TRIED_MAX || !is_collision(op, item)) {
+			start_over(op);
+		} else {
+			op->tried[op->tried_count++] = entry_of(op->word);
+			search(op);
+		}
+		return;
+	case ITEM_TORN:
+		if (is_cut(op, item)) {
+			op->result_bytes = layout_value_bytes(item->lengths);
+			op_done(op, KVD_ESPACE);
+			return;
+		}
+		read_again(op);
+		return;
+	case ITEM_DEAD:
+		start_over(op);
+		return;
+	case ITEM_DELETED:
+		if (op->from_mirror)
+			start_over(op);
+		else
+			not_found(op);
+		return;
+	case ITEM_UPDATING:
+		if (is_split(op) || op->length > LAYOUT_INPLACE_BYTES_MAX)
+			read_again(op);
+		else
+			read_scratch(op, PHASE_UPDATING, op->memory->item, (uint32_t)op->length,
+				     offsetof(struct layout_scratch, item));
+		return;
+	case ITEM_PREPARED:
+		read_scratch(op, PHASE_PREPARED, op->memory->small, sizeof op->memory->small, 0);
+		return;
+	}
+}
+
+/* The old item, whole, of just the version that was being overwritten: current
+ * when the item was seen UPDATING. */
+static void got_updating(struct op *op)
+{
+	const struct layout_item *item = (const struct layout_item *)op->memory->item;
+
+	if (verify(op, item, op->length, layout_word_offset(op->word)) == ITEM_LIVE &&
+	    layout_state_version(item->state) == op->held_version)
+		deliver(op, item, value_of(op, item));
+	else
+		read_again(op);
+}
+
+static void got_prepared(struct op *op)
+{
+	const uint64_t *scratch = op->memory->small;
+
+	if (scratch[0] != op->held_version) {
+		read_again(op); /* that change is through */
+		return;
+	}
+	op->held_word = op->word;
+	read_item(op, scratch[1], PHASE_OLD);
+}
+
+/* While the old item is live it is the value; when it is not, the prepared one is. */
+static void got_old(struct op *op)
+{
+	const struct layout_item *item = (const struct layout_item *)op->memory->item;
+
+	if (verify(op, item, op->length, layout_word_offset(op->word)) == ITEM_LIVE &&
+	    layout_state_version(item->state) == op->memory->small[2]) {
+		deliver(op, item, value_of(op, item));
+		return;
+	}
+	op->accept_prepared = true;
+	op->session->counters.retries++;
+	read_item(op, op->held_word, PHASE_ITEM);
+}
+
+/* ------------------------------------------------------------------- drive */
+
+void get_advance(struct op *op)
+{
+	if (op->reads)
+		return;
+	if (op->posted < op->length && (op->phase == PHASE_ITEM || op->phase == PHASE_OLD ||
+					op->phase == PHASE_COPY)) {
+		read_more(op);
+		return;
+	}
+	switch (op->phase) {
+	case PHASE_DIR:
+		got_directory(op);
+		break;
+	case PHASE_BUCKETS:
+		got_buckets(op);
+		break;
+	case PHASE_CHAIN:
+		got_node(op);
+		break;
+	case PHASE_RECHECK:
+		got_recheck(op);
+		break;
+	case PHASE_ITEM:
+	case PHASE_COPY:
+		got_item(op);
+		break;
+	case PHASE_UPDATING:
+		got_updating(op);
+		break;
+	case PHASE_PREPARED:
+		got_prepared(op);
+		break;
+	case PHASE_OLD:
+		got_old(op);
+		break;
+	case PHASE_IDLE:
+	case PHASE_REPLY:
+		break;
+	}
+}
+
+/*
+ * The mirror's entry for the key, where its buckets are now or were before the
+ * last expansion of their groups; or 0.
+ */
+static uint64_t look_in_mirror(struct op *op)
+{
+	struct mirror *m = client_of(op)->mirror;
+	unsigned fp = layout_fp(op->hash.a);
+	uint64_t word;
+
+	for (unsigned back = 0; back < 2; back++) {
+		for (unsigned i = 0; i < 2; i++) {
+			if (back > op->epoch[i])
+				continue;
+			uint64_t b = back ? layout_bucket_of(hash_of(op, i), op->epoch[i] - back)
+					  : op->bucket[i];
+			if (mirror_find(m, b, fp, &word) && word)
+				return word;
+		}
+	}
+	return 0;
+}
+
+void get_start(struct op *op)
+{
+	op->attempts = op->torn = op->tried_count = 0;
+	op->index_read = op->accept_prepared = false;
+	op->length = op->posted = 0;
+	op->session->counters.gets++;
+	locate(op);
+	uint64_t word = look_in_mirror(op);
+	if (word) {
+		op->from_mirror = true;
+		read_item(op, word, PHASE_ITEM);
+	} else {
+		read_buckets(op);
+	}
+}
+
+void get_reply(struct op *op, const uint8_t *payload)
+{
+	const struct wire_reply *r = &op->reply;
+	struct layout_item item = { .state = layout_state(r->version, LAYOUT_LIVE, 0),
+				    .lengths = layout_lengths(r->value_bytes, op->key_bytes) };
+
+	if (r->status == WIRE_NOT_FOUND) {
+		not_found(op);
+	} else if (r->status == WIRE_OK && !op->allocate && !op->value_bytes_max) {
+		op->result_bytes = r->value_bytes;
+		op->result_version = r->version;
+		op_done(op, r->value_bytes ? KVD_ESPACE : KVD_OK);
+	} else if (r->status == WIRE_OK && (r->flags & WIRE_COPY)) {
+		op->from_mirror = false;
+		read_item(op, r->word, PHASE_COPY);
+	} else if (r->status == WIRE_OK && r->value_bytes == op->payload_bytes) {
+		deliver(op, &item, payload);
+	} else {
+		change_reply(op);
+	}
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mirror.h -- the client's copy of buckets that it has READ before.
+ *
+ * A direct-mapped cache from a bucket's number to its words, for all sessions of
+ * a client.  Any thread, no lock: words are single atomics, and whatever stands in
+ * them is only a hint, which the item that it leads to confirms or refutes.
+ */
+#ifndef CLIENT_MIRROR_H
+#define CLIENT_MIRROR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mirror;
+
+/* NULL if there is no memory or `bytes` is too small: then there is no mirror. */
+struct mirror *mirror_new(size_t bytes);
+void mirror_delete(struct mirror *mirror); /* may be NULL, as in all below */
+
+/* Forgets all: the server is another one. */
+void mirror_clear(struct mirror *mirror);
+
+void mirror_store(struct mirror *mirror, uint64_t bucket, const uint64_t *words);
+
+/* Changes one word of a bucket, if it is there. */
+void mirror_store_word(struct mirror *mirror, uint64_t bucket, unsigned slot, uint64_t word);
+
+/* Whether the bucket is there; *word: its first entry with that fingerprint, or 0. */
+bool mirror_find(struct mirror *mirror, uint64_t bucket, unsigned fp, uint64_t *word);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A session's connection.
+ *
+ * Happy path: resolve address and route, make the queue pair, connect, bring it
+ * to RTS, say hello, learn the table.  Every step is bounded by the client's
+ * time-out.  Failure at any step takes apart what was made (session_disconnect
+ * does so from any state) and leaves a sentence that names the step.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/session.h"
+
+#define RD_ATOM_MAX 16
+
+int session_fail(struct kvd_session *s, int code, const char *format, ...)
+{
+	va_list ap;
+
+	if (s->broken)
+		return s->broken_code; /* the first reason is the one */
+	va_start(ap, format);
+	vsnprintf(s->err.text, sizeof s->err.text, format, ap);
+	va_end(ap);
+	s->broken = true;
+	s->broken_code = code;
+	return code;
+}
+
+/* Waits for one event of rdma_cm; `wanted` or an error. */
+static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, const char *step,
+		      uint64_t deadline_ns, struct wire_accept *accept)
+{
+	struct pollfd fd = { .fd = s->channel->fd, .events = POLLIN };
+	struct rdma_cm_event *e;
+	const char *to = s->client->addr.text;
+	char words[256];
+
+	while (s->verbs->get_cm_event(s->channel, &e)) {
+		uint64_t now = session_now_ns();
+		if (errno != EAGAIN && errno != EINTR)
+			return err_set_errno(&s->err, KVD_ECONNECT, errno, "%s to %s", step, to);
+		if (now >= deadline_ns)
+			return err_set(&s->err, KVD_ECONNECT,
+				       "%s to %s: no answer within %d ms (is the host up and the port "
+				       "right?)", step, to, s->client->options.timeout_ms);
+		poll(&fd, 1, (int)((deadline_ns - now) / 1000000) + 1);
+	}
+	enum rdma_cm_event_type got = e->event;
+	memset(accept, 0, sizeof *accept);
+	if ((got == wanted || got == RDMA_CM_EVENT_REJECTED) && e->param.conn.private_data &&
+	    e->param.conn.private_data_len >= sizeof *accept)
+		memcpy(accept, e->param.conn.private_data, sizeof *accept);
+	link_event_words(e, words, sizeof words);
+	s->verbs->ack_cm_event(e);
+	if (got == wanted)
+		return 0;
+	if (got == RDMA_CM_EVENT_REJECTED && accept->magic == WIRE_MAGIC) {
+		static const char *const why[] = {
+			[WIRE_ACCEPTED] = "it did not say why",
+			[WIRE_REFUSED_MAGIC] = "it does not know this protocol",
+			[WIRE_REFUSED_VERSION] = "it speaks another version of the protocol",
+			[WIRE_REFUSED_CONNECTIONS] = "it has as many connections as it may "
+						     "(kvd --connections)",
+			[WIRE_REFUSED_RESOURCES] = "it has no resources for a connection (see its log)",
+			[WIRE_REFUSED_STOPPING] = "it is stopping",
+		};
+		bool version = accept->refusal == WIRE_REFUSED_VERSION;
+		return err_set(&s->err, version ? KVD_EPROTOCOL : KVD_ECONNECT,
+			       "kvd at %s refused the connection: %s (its protocol is %u, ours %u)", to,
+			       accept->refusal <= WIRE_REFUSED_STOPPING ? why[accept->refusal] : "?",
+			       accept->version, WIRE_VERSION);
+	}
+	return err_set(&s->err, KVD_ECONNECT, "%s to %s: %s", step, to, words);
+}
+
+static int resolve(struct kvd_session *s, uint64_t deadline_ns)
+{
+	struct kvd_client *c = s->client;
+	int timeout = c->options.timeout_ms;
+	struct wire_accept ignored;
+	int rc;
+
+	s->channel = s->verbs->create_event_channel();
+	if (!s->channel)
+		return err_set_errno(&s->err, KVD_EDEVICE, errno,
+				     "can't open an RDMA event channel (is the module rdma_ucm loaded?)");
+	if (fcntl(s->channel->fd, F_SETFL, fcntl(s->channel->fd, F_GETFL) | O_NONBLOCK))
+		return err_set_errno(&s->err, KVD_EDEVICE, errno, "fcntl");
+	if (s->verbs->create_id(s->channel, &s->id, s, RDMA_PS_TCP))
+		return err_set_errno(&s->err, KVD_EDEVICE, errno, "can't create an RDMA id");
+	if (s->verbs->resolve_addr(s->id, NULL, &c->addr.sa, timeout))
+		return err_set_errno(&s->err, KVD_ECONNECT, errno, "resolving the address %s",
+				     c->addr.text);
+	rc = wait_event(s, RDMA_CM_EVENT_ADDR_RESOLVED, "resolving the address", deadline_ns,
+			&ignored);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&c->lock);
+	rc = device_check(&c->device, s->id, &c->addr, &s->err);
+	pthread_mutex_unlock(&c->lock);
+	if (rc)
+		return KVD_EDEVICE;
+	if (s->verbs->resolve_route(s->id, timeout))
+		return err_set_errno(&s->err, KVD_ECONNECT, errno, "resolving the route to %s",
+				     c->addr.text);
+	return wait_event(s, RDMA_CM_EVENT_ROUTE_RESOLVED, "resolving the route", deadline_ns,
+			  &ignored);
+}
+
+/* The client's protection domain: made by its first session, shared by all. */
+static int share_pd(struct kvd_session *s)
+{
+	struct kvd_client *c = s->client;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->lock);
+	if (!c->pd) {
+		c->ctx = s->id->verbs;
+		c->pd = s->verbs->alloc_pd(c->ctx);
+		if (!c->pd)
+			rc = err_set_errno(&s->err, KVD_EDEVICE, errno,
+					   "can't allocate a protection domain");
+		else if (link_query(s->verbs, c->ctx, s->id->port_num ? s->id->port_num : 1,
+				    &c->limits, &s->err))
+			rc = KVD_EDEVICE;
+	} else if (c->ctx != s->id->verbs) {
+		rc = err_set(&s->err, KVD_EDEVICE, "the route to %s leads to another device than before",
+			     c->addr.text);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+static int make_queues(struct kvd_session *s)
+{
+	struct kvd_client *c = s->client;
+	const struct verbs *v = s->verbs;
+	struct link_config config = { .pd = c->pd, .context = s, .send_depth = s->sq_depth,
+				      .recv_depth = s->rx_count, .send_sge = 2,
+				      .inline_bytes = 256 };
+
+	s->comp = v->create_comp_channel(c->ctx);
+	if (!s->comp || fcntl(s->comp->fd, F_SETFL, fcntl(s->comp->fd, F_GETFL) | O_NONBLOCK))
+		return err_set_errno(&s->err, KVD_EDEVICE, errno, "can't create a completion channel");
+	s->cq = v->create_cq(c->ctx, (int)(s->sq_depth + s->rx_count), s, s->comp, 0);
+	if (!s->cq)
+		return err_set_errno(&s->err, KVD_EDEVICE, errno, "can't create a completion queue");
+	if (!s->memory_mr)
+		s->memory_mr = v->reg_mr(c->pd, s->memory, s->memory_bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!s->memory_mr)
+		return err_set_errno(&s->err, KVD_EDEVICE, errno,
+				     "can't register %zu KiB of memory: the locked-memory limit may be too "
+				     "low (see 'ulimit -l')", s->memory_bytes >> 10);
+	config.send_cq = config.recv_cq = s->cq;
+	s->qp = link_qp_new(v, &config, &s->inline_bytes, &s->err);
+	if (!s->qp || link_qp_init(v, s->id, s->qp, IBV_ACCESS_REMOTE_READ, &s->err))
+		return KVD_EDEVICE;
+	for (uint32_t i = 0; i < s->rx_count; i++) {
+		struct ibv_sge sge = { (uintptr_t)(s->rx + (size_t)i * WIRE_MESSAGE_BYTES_MAX),
+				       WIRE_MESSAGE_BYTES_MAX, s->memory_mr->lkey };
+		struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
+		int rc = ibv_post_recv(s->qp, &wr, &bad);
+		if (rc)
+			return err_set_errno(&s->err, KVD_EDEVICE, rc, "posting a receive failed");
+	}
+	return 0;
+}
+
+static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
+{
+	struct wire_connect hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION,
+				      .depth = (uint16_t)s->depth };
+	struct wire_accept accept;
+	struct rdma_conn_param param;
+	uint8_t rd = s->client->limits.rd_atom < RD_ATOM_MAX ? s->client->limits.rd_atom
+							     : RD_ATOM_MAX;
+
+	link_conn_param(&param, s->qp, &hello, sizeof hello, rd, rd);
+	if (s->verbs->connect(s->id, &param))
+		return err_set_errno(&s->err, KVD_ECONNECT, errno, "connecting to %s",
+				     s->client->addr.text);
+	int rc = wait_event(s, RDMA_CM_EVENT_CONNECT_RESPONSE, "connecting", deadline_ns, &accept);
+	if (rc)
+		return rc;
+	if (accept.magic != WIRE_MAGIC || accept.version != WIRE_VERSION)
+		return err_set(&s->err, KVD_EPROTOCOL, "what listens at %s is not kvd, or of another version",
+			       s->client->addr.text);
+	if (link_qp_ready(s->verbs, s->id, s->qp, IBV_ACCESS_REMOTE_READ, rd, rd, &s->err))
+		return KVD_EDEVICE;
+	if (s->verbs->establish(s->id))
+		return err_set_errno(&s->err, KVD_ECONNECT, errno, "establishing the connection to %s",
+				     s->client->addr.text);
+	return 0;
+}
+
+/* What a welcome says is used for addresses: it has to make sense. */
+static bool is_sane(const struct wire_welcome *w)
+{
+	return w->table_bytes >= 4096 && w->table_bytes <= LAYOUT_TABLE_BYTES_MAX &&
+	       w->stripes && !(w->stripes & (w->stripes - 1)) &&
+	       w->segment_bytes >= LAYOUT_BUCKET_BYTES &&
+	       !(w->segment_bytes & (w->segment_bytes - 1)) &&
+	       w->dir_entries <= w->table_bytes / w->segment_bytes &&
+	       w->dir_offset + w->dir_entries * 8 <= w->table_bytes &&
+	       w->scratch_offset + w->workers * sizeof(struct layout_scratch) <= w->table_bytes &&
+	       w->workers && w->workers <= LAYOUT_WORKERS_MAX && w->credits;
+}
+
+/* Another start of kvd: what was known of the old one's index is worth nothing. */
+static int learn_table(struct kvd_session *s, uint64_t buckets)
+{
+	struct kvd_client *c = s->client;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->instance != s->welcome.instance || c->dir_entries != s->welcome.dir_entries) {
+		_Atomic uint64_t *dir = calloc(s->welcome.dir_entries, sizeof *dir);
+		if (dir) {
+			/* Sessions of the old instance may still look: it stays theirs. */
+			c->dir = dir;
+			c->dir_entries = s->welcome.dir_entries;
+			c->instance = s->welcome.instance;
+			atomic_store(&c->buckets, buckets);
+			mirror_clear(c->mirror);
+		} else {
+			rc = err_set(&s->err, KVD_ENOMEM, "out of memory");
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+static int say_hello(struct kvd_session *s)
+{
+	struct op *op = op_new(s, OP_CALL, NULL, 0);
+
+	change_start(op, WIRE_HELLO, 0, NULL, 0, 0);
+	struct wire_reply *reply = &op->reply;
+	struct op_memory *memory = op->memory;
+	int rc = flight_run(op);
+	if (rc)
+		return rc;
+	if (reply->status != WIRE_OK || op->payload_bytes != sizeof s->welcome)
+		return err_set(&s->err, KVD_EPROTOCOL, "%s answered the hello with status %u",
+			       s->client->addr.text, reply->status);
+	memcpy(&s->welcome, memory->message, sizeof s->welcome);
+	if (!is_sane(&s->welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
+		return err_set(&s->err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense",
+			       s->client->addr.text);
+	return learn_table(s, reply->buckets);
+}
+
+int session_connect(struct kvd_session *s)
+{
+	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	int rc;
+
+	s->broken = false;
+	s->sq_posted = s->sq_done = 0;
+	s->wr_count = s->unsignaled = 0;
+	if ((rc = resolve(s, deadline)) || (rc = share_pd(s)) || (rc = make_queues(s)) ||
+	    (rc = connect_qp(s, deadline))) {
+		session_disconnect(s);
+		return rc;
+	}
+	s->connected = true;
+	rc = say_hello(s);
+	if (rc)
+		session_disconnect(s);
+	return rc;
+}
+
+void session_disconnect(struct kvd_session *s)
+{
+	const struct verbs *v = s->verbs;
+
+	if (s->connected)
+		v->disconnect(s->id);
+	s->connected = false;
+	if (s->qp)
+		v->destroy_qp(s->qp);
+	if (s->cq) {
+		v->ack_cq_events(s->cq, s->events);
+		v->destroy_cq(s->cq);
+	}
+	if (s->comp)
+		v->destroy_comp_channel(s->comp);
+	if (s->id)
+		v->destroy_id(s->id);
+	if (s->channel)
+		v->destroy_event_channel(s->channel);
+	s->events = 0;
+	s->qp = NULL;
+	s->cq = NULL;
+	s->comp = NULL;
+	s->id = NULL;
+	s->channel = NULL;
+}
+
+int session_ready(struct kvd_session *s)
+{
+	if (s->connected && !s->broken)
+		return 0;
+	session_disconnect(s);
+	s->counters.reconnects++;
+	return session_connect(s);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * session.h -- inside libkvd: a client, its sessions, their operations.
+ *
+ * An operation (struct op) is a small state machine: a phase, the READs or the
+ * message that it waits for, and a function that goes on when they are complete.
+ * Many are in flight on one queue pair; the synchronous calls run one.
+ */
+#ifndef CLIENT_SESSION_H
+#define CLIENT_SESSION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "client/kvd.h"
+#include "client/mirror.h"
+#include "common/addr.h"
+#include "common/device.h"
+#include "common/hash.h"
+#include "common/link.h"
+#include "common/wire.h"
+
+#define DEPTH_DEFAULT 32
+#define DEPTH_MAX 128
+#define TIMEOUT_MS_DEFAULT 5000
+#define MIRROR_BYTES_DEFAULT (64ull << 20)
+
+/* An operation's own registered memory. */
+#define OP_ITEM_BYTES 16384u
+struct op_memory {
+	uint8_t item[OP_ITEM_BYTES];
+	uint8_t message[WIRE_MESSAGE_BYTES_MAX];
+	uint64_t bucket[2][LAYOUT_BUCKET_WORDS];
+	uint64_t before[2][LAYOUT_BUCKET_WORDS]; /* an earlier sample */
+	uint64_t node[LAYOUT_BUCKET_WORDS];
+	uint64_t small[4]; /* directory entries, head of a scratch */
+};
+
+struct kvd_client {
+	struct kvd_options options;
+	struct addr addr;
+	struct device device;
+	const struct verbs *verbs;
+	pthread_mutex_t lock; /* of what follows, and err */
+	struct err err;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct link_limits limits;
+	uint64_t instance;
+
+	struct mirror *mirror;
+	_Atomic uint64_t buckets;     /* the highest number that any session learnt */
+	_Atomic uint64_t *dir;        /* offsets of index segments; 0 = not known */
+	uint64_t dir_entries;
+};
+
+enum op_kind { OP_GET, OP_CHANGE, OP_CALL };
+
+enum phase {
+	PHASE_IDLE,
+	PHASE_DIR,       /* READ of directory entries */
+	PHASE_BUCKETS,   /* READ of the key's buckets */
+	PHASE_CHAIN,     /* READ of an overflow node */
+	PHASE_RECHECK,   /* READ of the buckets again, after their chains */
+	PHASE_ITEM,      /* READ of the item */
+	PHASE_UPDATING,  /* READ of the old item in a worker's scratch */
+	PHASE_PREPARED,  /* READ of a scratch's head */
+	PHASE_OLD,       /* READ of the item that a prepared one replaces */
+	PHASE_REPLY,     /* a message is out */
+	PHASE_COPY,      /* READ of the copy that the server made */
+};
+
+#define TRIED_MAX 8u
+
+struct op {
+	struct kvd_session *session;
+	uint32_t index;
+	enum op_kind kind;
+	enum phase phase;
+	bool done;
+	void *tag;
+	struct op *next; /* of the list of free or completed ones */
+	struct op_memory *memory;
+	uint64_t deadline_ns;
+	uint32_t request_id;
+
+	uint8_t key[KVD_KEY_BYTES_MAX];
+	uint32_t key_bytes;
+	struct hash hash;
+
+	/* The value: the caller's memory. */
+	uint8_t *value;
+	size_t value_bytes_max;
+	bool allocate;     /* GET: allocate it */
+	struct ibv_mr *mr; /* of the caller's memory, while it is needed */
+
+	/* GET */
+	uint64_t bucket[2];
+	unsigned epoch[2];
+	bool fresh[2];    /* `memory->bucket` was READ since the call began */
+	bool complete[2]; /* and is a consistent sample of the right bucket */
+	bool mixed[2];    /* `memory->before` is a sample in the middle of an expansion */
+	bool crossed[2];  /* the bucket before the expansion was searched */
+	unsigned chain;   /* which bucket's chain is being followed: 0, 1 */
+	bool chained[2];
+	unsigned chain_length;
+	uint64_t tried[TRIED_MAX]; /* entries that are other keys' */
+	unsigned tried_count;
+	uint64_t word;       /* the entry that is being READ */
+	uint64_t held_word;  /* PREPARED: the new item's entry */
+	uint64_t held_version;
+	bool from_mirror;
+	bool index_read;
+	bool accept_prepared;
+	unsigned torn;     /* READs of this item again */
+	unsigned attempts; /* lookups of the index again */
+	uint32_t reads;    /* completions that this phase waits for */
+	uint64_t length;   /* of the item's READ */
+	uint64_t posted;
+
+	/* The result. */
+	int result;
+	size_t result_bytes;
+	uint64_t result_version;
+	struct wire_reply reply;
+	uint32_t payload_bytes; /* of the reply: copied to memory->message */
+};
+
+struct kvd_session {
+	struct kvd_client *client;
+	const struct verbs *verbs;
+	struct err err;
+	bool connected;
+	bool broken; /* tear down and connect again before the next use */
+	int broken_code;
+
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *cq;
+	unsigned events;
+	struct ibv_qp *qp;
+	uint32_t inline_bytes;
+	struct wire_welcome welcome;
+
+	uint8_t *memory; /* op_memory[depth], then receive buffers */
+	size_t memory_bytes;
+	struct ibv_mr *memory_mr;
+	uint32_t depth;
+	uint32_t rx_count;
+	uint8_t *rx;
+
+	/* Work requests to be posted with the next doorbell. */
+	struct ibv_send_wr *wr;
+	struct ibv_sge (*sge)[2];
+	uint32_t wr_count;
+	uint32_t sq_depth;
+	uint64_t sq_posted; /* put into wr[], ever */
+	uint64_t sq_done;
+	uint32_t unsignaled;
+
+	struct op *ops;
+	struct op *free_ops;
+	struct op *done, **done_end;
+	uint32_t in_flight;
+	uint32_t next_request;
+	uint64_t last_cm_look_ns;
+	struct kvd_counters counters;
+};
+
+uint64_t session_now_ns(void);
+
+/* session.c: the connection.  0 or KVD_E*, with the session's err set. */
+int session_connect(struct kvd_session *s);
+void session_disconnect(struct kvd_session *s);
+/* Connects again if it is broken. */
+int session_ready(struct kvd_session *s);
+/* Marks it broken; every operation ends with an error at the next session_poll(). */
+int session_fail(struct kvd_session *s, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* flight.c: work requests and completions */
+struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes);
+void op_free(struct op *op);
+/* Ends an operation: it goes to the list of completed ones. */
+void op_done(struct op *op, int result);
+void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t lkey,
+	     uint32_t bytes, bool last);
+void op_read_split(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes,
+		   void *to2, uint32_t lkey2, uint32_t bytes2, bool last);
+void op_send(struct op *op, uint32_t bytes);
+uint32_t flight_room(const struct kvd_session *s);
+/* Posts what was collected. */
+int flight_flush(struct kvd_session *s);
+/* Makes progress; waits up to `until_ns` while nothing is completed.  0 or KVD_E*. */
+int flight_poll(struct kvd_session *s, uint64_t until_ns);
+/* Runs one operation to its end and frees it; its result. */
+int flight_run(struct op *op);
+/* Ends every operation after the queue pair is gone. */
+void flight_abort(struct kvd_session *s);
+
+/* get.c */
+void get_start(struct op *op);
+void get_advance(struct op *op);                 /* its READs are complete */
+void get_reply(struct op *op, const uint8_t *payload); /* op->reply is set */
+
+/* change.c */
+int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *value,
+		 size_t value_bytes, uint64_t arg);
+void change_reply(struct op *op);
+int check_key(struct kvd_session *s, const void *key, size_t key_bytes);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* addr.h -- "host:port" to socket addresses and back. */
+#ifndef COMMON_ADDR_H
+#define COMMON_ADDR_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "common/err.h"
+
+#define ADDR_PORT_DEFAULT 7480
+#define ADDR_TEXT_BYTES 64
+
+struct addr {
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	};
+	char text[ADDR_TEXT_BYTES]; /* numeric, with the port */
+};
+
+/*
+ * "host", "host:port", "[v6]:port", "v6".  Looks host names up, so may block.
+ * 0, or -1 after setting err.
+ */
+int addr_parse(struct addr *addr, const char *text, struct err *err);
+
+/* From any socket address of either family; sets text. */
+void addr_from(struct addr *addr, const struct sockaddr *sa);
+
+bool addr_is_loopback(const struct addr *addr);
+bool addr_is_wildcard(const struct addr *addr);
+uint16_t addr_port(const struct addr *addr);
+
+/* Sets the port, in host order, and text. */
+void addr_set_port(struct addr *addr, uint16_t port);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "common/hash.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+struct hash hash_key(const void *key, size_t key_bytes)
+{
+	XXH128_hash_t h = XXH3_128bits(key, key_bytes);
+	return (struct hash){ .a = h.low64, .b = h.high64 };
+}
+
+uint64_t hash_bytes(const void *data, size_t bytes)
+{
+	return XXH3_64bits(data, bytes);
+}
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ull;
+	x ^= x >> 29;
+	x *= 0x9fb21c651e98df25ull;
+	return x ^ x >> 32;
+}
+
+/*
+ * Version and location are mixed in afterwards rather than as XXH3's seed: a
+ * seed makes XXH3 derive a secret for every input over 240 bytes.
+ */
+static uint64_t seal(uint64_t h, uint64_t version, uint64_t offset)
+{
+	return mix(h + mix(version + 0x9e3779b97f4a7c15ull) + mix(offset ^ 0xc2b2ae3d27d4eb4full));
+}
+
+#define HASHED_FROM offsetof(struct layout_item, lengths)
+
+uint64_t hash_item(const struct layout_item *item, uint64_t item_bytes, uint64_t version,
+		   uint64_t offset)
+{
+	return seal(XXH3_64bits(&item->lengths, item_bytes - HASHED_FROM), version, offset);
+}
+
+uint64_t hash_item_split(const struct layout_item *head, size_t key_bytes, const void *value,
+			 size_t value_bytes, uint64_t version, uint64_t offset)
+{
+	XXH3_state_t s;
+
+	XXH3_64bits_reset(&s);
+	XXH3_64bits_update(&s, &head->lengths,
+			   sizeof(struct layout_item) - HASHED_FROM + key_bytes);
+	XXH3_64bits_update(&s, value, value_bytes);
+	return seal(XXH3_64bits_digest(&s), version, offset);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* hash.h -- the hashes of keys and the checksums of items (XXH3). */
+#ifndef COMMON_HASH_H
+#define COMMON_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/layout.h"
+
+/* The two hashes of a key: low and high half of XXH3-128. */
+struct hash {
+	uint64_t a;
+	uint64_t b;
+};
+
+struct hash hash_key(const void *key, size_t key_bytes);
+
+/* XXH3-64 of a value, as a PUT that is pulled carries it. */
+uint64_t hash_bytes(const void *data, size_t bytes);
+
+/*
+ * The checksum of an item whose lengths, expiry, key and value stand at
+ * item->lengths and behind, of `version` and at `offset` of the table.
+ */
+uint64_t hash_item(const struct layout_item *item, uint64_t item_bytes, uint64_t version,
+		   uint64_t offset);
+
+/* The same where the value stands elsewhere than behind the key. */
+uint64_t hash_item_split(const struct layout_item *head, size_t key_bytes, const void *value,
+			 size_t value_bytes, uint64_t version, uint64_t offset);
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * layout.h -- every byte of kvd's memory that a remote peer may read.
+ *
+ * Together with wire.h this is the contract between kvd and its clients: a
+ * change here is a change of WIRE_VERSION.  All integers are little-endian and
+ * naturally aligned; kvd refuses to build for a big-endian machine.
+ *
+ * Table region (REMOTE_READ only), offsets from its start:
+ *
+ *     0                 struct layout_header
+ *     marks_offset      uint32_t mark[stripes]        one per lock word
+ *     scratch_offset    struct layout_scratch[workers]
+ *     dir_offset        uint64_t segment[dir_entries] index segments' offsets
+ *     heap_offset       index segments, overflow nodes and items
+ *
+ * Lock region (REMOTE_READ, REMOTE_ATOMIC): uint64_t word[stripes].
+ *
+ * The index
+ * ---------
+ * Grouped linear hashing with two choices.  A key has two 64-bit hashes, a and
+ * b (the low and the high half of XXH3-128 of the key); each names one bucket
+ * of 16 words, and the key's entry is in either, or in the overflow nodes
+ * chained to either.  The index grows by one bucket at a time: the groups are
+ * expanded in turn, from 2 to 3 to 4 buckets, and four buckets are two groups
+ * of the next level.  epoch = 2 * level + (1 if the group has 3 buckets).  An
+ * entry that moves in an expansion moves to the next bucket of its group or
+ * stays, so a reader that finds a bucket of a later epoch than it expected
+ * computes the address again with that epoch and goes on from there.
+ */
+#ifndef COMMON_LAYOUT_H
+#define COMMON_LAYOUT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "kvd needs a little-endian machine"
+#endif
+
+#define LAYOUT_MAGIC 0x31656c6261744456ull /* "VDtable1" */
+
+#define LAYOUT_KEY_BYTES_MAX 1024u
+#define LAYOUT_VALUE_BYTES_MAX (1ull << 30)
+
+/* Locations are counted in units: 2^35 units are 1 TiB. */
+#define LAYOUT_UNIT_BYTES 32u
+#define LAYOUT_TABLE_BYTES_MAX (1ull << 40)
+
+struct layout_header {
+	uint64_t magic;
+	uint64_t table_bytes;
+	/* Buckets in use; only grows.  Published after the bucket is complete. */
+	uint64_t buckets;
+	uint64_t unused;
+};
+static_assert(sizeof(struct layout_header) == 32, "layout");
+
+/* ------------------------------------------------------------------ index */
+
+#define LAYOUT_BUCKET_WORDS 16u
+#define LAYOUT_BUCKET_BYTES (8u * LAYOUT_BUCKET_WORDS)
+/* Groups at level 0 are 2^LAYOUT_BASE_BITS, of two buckets each. */
+#define LAYOUT_BASE_BITS 6u
+#define LAYOUT_BUCKETS_MIN (2ull << LAYOUT_BASE_BITS)
+#define LAYOUT_LEVEL_MAX 28u
+
+/*
+ * A word of a bucket:
+ *
+ *     bit  0..34  location in units from the table's start; 0 = empty
+ *     bit 35..45  length code; 0 = the location is that of an overflow node
+ *     bit 46..60  fingerprint (overflow node: its generation)
+ *     bit 61..63  epoch: the two low bits, and of word i bit 2 + i
+ *
+ * So every word tells a reader whether its bucket is being rewritten, and all
+ * together the whole epoch: a view of the index can be old, never ambiguous.
+ * A bucket of a segment that was never used is all zero, which is not an epoch
+ * that any reader arrives with (kvd publishes `buckets` after it wrote it).
+ */
+#define LAYOUT_LOC_BITS 35u
+#define LAYOUT_LEN_BITS 11u
+#define LAYOUT_FP_BITS 15u
+#define LAYOUT_LEN_SHIFT 35u
+#define LAYOUT_FP_SHIFT 46u
+#define LAYOUT_EPOCH_SHIFT 61u
+#define LAYOUT_EPOCH_MASK (7ull << LAYOUT_EPOCH_SHIFT)
+
+struct layout_bucket {
+	uint64_t word[LAYOUT_BUCKET_WORDS];
+};
+static_assert(sizeof(struct layout_bucket) == 128, "layout");
+
+static inline uint64_t layout_word(uint64_t unit, unsigned len_code, unsigned fp)
+{
+	return unit | (uint64_t)len_code << LAYOUT_LEN_SHIFT | (uint64_t)fp << LAYOUT_FP_SHIFT;
+}
+
+static inline uint64_t layout_word_unit(uint64_t word)
+{
+	return word & ((1ull << LAYOUT_LOC_BITS) - 1);
+}
+
+static inline uint64_t layout_word_offset(uint64_t word)
+{
+	return layout_word_unit(word) * LAYOUT_UNIT_BYTES;
+}
+
+static inline unsigned layout_word_len_code(uint64_t word)
+{
+	return (unsigned)(word >> LAYOUT_LEN_SHIFT) & ((1u << LAYOUT_LEN_BITS) - 1);
+}
+
+static inline unsigned layout_word_fp(uint64_t word)
+{
+	return (unsigned)(word >> LAYOUT_FP_SHIFT) & ((1u << LAYOUT_FP_BITS) - 1);
+}
+
+static inline bool layout_word_is_empty(uint64_t word)
+{
+	return layout_word_unit(word) == 0;
+}
+
+static inline bool layout_word_is_chain(uint64_t word)
+{
+	return layout_word_unit(word) != 0 && layout_word_len_code(word) == 0;
+}
+
+/* The word's own three bits of the epoch, as they stand in word i. */
+static inline uint64_t layout_epoch_bits(unsigned epoch, unsigned i)
+{
+	return (uint64_t)((epoch & 3) | ((epoch >> (2 + i)) & 1) << 2) << LAYOUT_EPOCH_SHIFT;
+}
+
+/* Sets *epoch if all words agree on one; a bucket under rewriting has none. */
+static inline bool layout_bucket_epoch(const uint64_t *word, unsigned *epoch)
+{
+	unsigned e = (unsigned)(word[0] >> LAYOUT_EPOCH_SHIFT) & 3;
+	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++) {
+		unsigned bits = (unsigned)(word[i] >> LAYOUT_EPOCH_SHIFT);
+		if ((bits & 3) != (e & 3))
+			return false;
+		e |= (bits >> 2) << (2 + i);
+	}
+	*epoch = e;
+	return true;
+}
+
+/*
+ * Length codes.  Lengths up to 32 KiB are exact to a unit; longer ones are
+ * rounded up to 1/64 of their power of two.  Decoding an encoded length gives
+ * at least that length.
+ */
+#define LAYOUT_LEN_EXACT 1024u
+
+static inline unsigned layout_len_encode(uint64_t bytes)
+{
+	uint64_t units = (bytes + LAYOUT_UNIT_BYTES - 1) / LAYOUT_UNIT_BYTES;
+	if (units < LAYOUT_LEN_EXACT)
+		return (unsigned)units;
+	unsigned shift = 63 - (unsigned)__builtin_clzll(units) - 6;
+	uint64_t m = (units + (1ull << shift) - 1) >> shift; /* 64..128 */
+	return LAYOUT_LEN_EXACT + (shift - 4) * 64 + (unsigned)(m - 64);
+}
+
+static inline uint64_t layout_len_decode(unsigned code)
+{
+	if (code < LAYOUT_LEN_EXACT)
+		return (uint64_t)code * LAYOUT_UNIT_BYTES;
+	unsigned c = code - LAYOUT_LEN_EXACT;
+	return (uint64_t)(64 + c % 64) << (c / 64 + 4) << 5;
+}
+
+/* A place of the index: which bucket, by its number from the start. */
+struct layout_view {
+	unsigned level;  /* of the groups not yet expanded in this sweep */
+	unsigned three;  /* 1 if those groups have three buckets */
+	uint64_t split;  /* groups before this one are expanded already */
+};
+
+static inline struct layout_view layout_view(uint64_t buckets)
+{
+	struct layout_view v;
+	unsigned top = 63 - (unsigned)__builtin_clzll(buckets >> 1); /* log2 of groups */
+	uint64_t groups = 1ull << top;
+	v.level = top - LAYOUT_BASE_BITS;
+	v.three = buckets >= 3 * groups;
+	v.split = buckets - (2 + v.three) * groups;
+	return v;
+}
+
+static inline unsigned layout_view_epoch(const struct layout_view *v, uint64_t hash)
+{
+	uint64_t group = hash >> (64 - LAYOUT_BASE_BITS - v->level);
+	return 2 * v->level + v->three + (group < v->split);
+}
+
+/* The number of the bucket in which `hash` has its place at `epoch`. */
+static inline uint64_t layout_bucket_of(uint64_t hash, unsigned epoch)
+{
+	unsigned level = epoch >> 1;
+	unsigned bits = LAYOUT_BASE_BITS + level;
+	uint64_t group = hash >> (64 - bits);
+	uint64_t rest = hash << bits;
+	uint64_t pos = (uint64_t)((unsigned __int128)rest * (2 + (epoch & 1)) >> 64);
+
+	if (pos == 2)
+		return (2ull << bits) + group;
+	/* Strip the levels at which this group kept its elder's place. */
+	unsigned strip = group ? (unsigned)__builtin_ctzll(group) : 64;
+	if (strip >= level)
+		return (pos << LAYOUT_BASE_BITS) + (group >> level);
+	bits -= strip + 1;
+	return (2ull << bits) + (pos << bits) + (group >> (strip + 1));
+}
+
+/* The fingerprint: of the low hash, bits that no address of a table uses. */
+static inline unsigned layout_fp(uint64_t a)
+{
+	return (unsigned)a & ((1u << LAYOUT_FP_BITS) - 1);
+}
+
+/* The lock stripe: of the high hash, likewise. */
+static inline uint64_t layout_stripe(uint64_t b, uint64_t stripes)
+{
+	return b & (stripes - 1);
+}
+
+/* ------------------------------------------------------------------ items */
+
+/*
+ * An item, aligned to a unit.  The checksum covers all but the state's kind
+ * and worker bits, with version and location mixed in: see hash.h.
+ *
+ * state: bit 0..7 kind, 8 PENDING, 9..15 worker, 16..63 version.  Versions
+ * never repeat in a table's life.
+ */
+struct layout_item {
+	uint64_t state;
+	uint64_t checksum;
+	uint64_t lengths; /* bit 0..31 value, 32..47 key */
+	uint64_t expiry_ms; /* kvd's clock; 0 = never */
+	uint8_t data[];   /* key, value */
+};
+static_assert(sizeof(struct layout_item) == 32, "layout");
+
+enum layout_kind {
+	LAYOUT_DEAD = 0,     /* superseded: look in the bucket */
+	LAYOUT_LIVE = 1,
+	LAYOUT_DELETED = 2,  /* dead because its key was deleted */
+	LAYOUT_UPDATING = 3, /* being overwritten: the old item is in the scratch */
+	LAYOUT_PREPARED = 4, /* live if the item named by the scratch is not */
+};
+
+#define LAYOUT_PENDING (1ull << 8)
+#define LAYOUT_WORKERS_MAX 64u
+#define LAYOUT_VERSION_MAX ((1ull << 48) - 1)
+
+static inline uint64_t layout_state(uint64_t version, enum layout_kind kind, unsigned worker)
+{
+	return version << 16 | (uint64_t)worker << 9 | (uint64_t)kind;
+}
+
+static inline enum layout_kind layout_state_kind(uint64_t state)
+{
+	return (enum layout_kind)(state & 0xff);
+}
+
+static inline unsigned layout_state_worker(uint64_t state)
+{
+	return (unsigned)(state >> 9) & 0x7f;
+}
+
+static inline uint64_t layout_state_version(uint64_t state)
+{
+	return state >> 16;
+}
+
+static inline uint64_t layout_lengths(uint64_t value_bytes, unsigned key_bytes)
+{
+	return value_bytes | (uint64_t)key_bytes << 32;
+}
+
+static inline uint64_t layout_value_bytes(uint64_t lengths)
+{
+	return lengths & 0xffffffffu;
+}
+
+static inline unsigned layout_key_bytes(uint64_t lengths)
+{
+	return (unsigned)(lengths >> 32) & 0xffff;
+}
+
+static inline uint64_t layout_item_bytes(uint64_t key_bytes, uint64_t value_bytes)
+{
+	return sizeof(struct layout_item) + key_bytes + value_bytes;
+}
+
+/*
+ * What a worker has under way, for readers that meet it: so that a key stays
+ * readable even if kvd is stopped in the middle of a change.
+ *
+ * LAYOUT_UPDATING: `item` is a copy of the old item, checksum and all (valid
+ * for the old item's location and version).
+ * LAYOUT_PREPARED: `old_word` is the index word of the old item.  While that
+ * item is live with `old_version`, it is the key's value; once it is not, the
+ * prepared one is.
+ */
+#define LAYOUT_INPLACE_BYTES_MAX 4096u
+
+struct layout_scratch {
+	uint64_t new_version; /* of the change under way */
+	uint64_t old_word;
+	uint64_t old_version;
+	uint64_t unused;
+	uint8_t item[LAYOUT_INPLACE_BYTES_MAX];
+	uint8_t pad[4096 - 32];
+};
+static_assert(sizeof(struct layout_scratch) == 8192, "layout");
+static_assert(offsetof(struct layout_scratch, item) == 32, "layout");
+
+#endif

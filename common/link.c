@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "common/link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* 4.096 us * 2^14 = 67 ms for an acknowledgement, then again, at most 6 times (7
+ * is for ever on some devices). */
+#define ACK_TIMEOUT 14
+#define RETRY_COUNT 6
+/* 0.64 ms until a sender that met an empty receive queue tries again, without
+ * end: credits make it an exception, and a dead receiver ends it. */
+#define RNR_TIMER 12
+#define RNR_RETRY 7
+
+int link_query(const struct verbs *v, struct ibv_context *ctx, uint8_t port,
+	       struct link_limits *limits, struct err *err)
+{
+	struct ibv_device_attr device;
+	struct ibv_port_attr attr;
+	int rc = v->query_device(ctx, &device);
+
+	if (rc)
+		return err_set_errno(err, -1, rc, "can't query the device %s", ctx->device->name);
+	memset(&attr, 0, sizeof attr);
+	rc = v->query_port(ctx, port, &attr);
+	if (rc)
+		return err_set_errno(err, -1, rc, "can't query port %u of %s", port,
+				     ctx->device->name);
+	int rd = device.max_qp_rd_atom < device.max_qp_init_rd_atom ? device.max_qp_rd_atom
+								    : device.max_qp_init_rd_atom;
+	*limits = (struct link_limits){
+		.message_bytes_max = attr.max_msg_sz,
+		.qp_wr_max = (uint32_t)device.max_qp_wr,
+		.cqe_max = (uint32_t)device.max_cqe,
+		.srq_wr_max = (uint32_t)device.max_srq_wr,
+		.sge_max = (uint32_t)device.max_sge,
+		.rd_atom = (uint8_t)(rd > 255 ? 255 : rd),
+		.atomics = device.atomic_cap != IBV_ATOMIC_NONE,
+	};
+	return 0;
+}
+
+struct ibv_qp *link_qp_new(const struct verbs *v, const struct link_config *config,
+			   uint32_t *inline_bytes, struct err *err)
+{
+	uint32_t want = config->inline_bytes;
+
+	for (;;) {
+		struct ibv_qp_init_attr attr = {
+			.qp_context = config->context,
+			.send_cq = config->send_cq,
+			.recv_cq = config->recv_cq,
+			.srq = config->srq,
+			.cap = { .max_send_wr = config->send_depth,
+				 .max_recv_wr = config->srq ? 0 : config->recv_depth,
+				 .max_send_sge = config->send_sge,
+				 .max_recv_sge = config->srq ? 0 : 1,
+				 .max_inline_data = want },
+			.qp_type = IBV_QPT_RC,
+			.sq_sig_all = 0,
+		};
+		struct ibv_qp *qp = v->create_qp(config->pd, &attr);
+		if (qp) {
+			*inline_bytes = want;
+			return qp;
+		}
+		/* A device says only by refusing how much it takes inline. */
+		if (want < 16)
+			break;
+		want = want > 64 ? want / 2 : 0;
+	}
+	err_set_errno(err, -1, errno, "can't create a queue pair (%u sends, %u receives)",
+		      config->send_depth, config->srq ? 0 : config->recv_depth);
+	return NULL;
+}
+
+static int to_state(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp,
+		    struct ibv_qp_attr *attr, int extra_mask, const char *name, struct err *err)
+{
+	int rc = v->modify_qp(qp, attr, extra_mask);
+	(void)id;
+	if (rc)
+		return err_set_errno(err, -1, rc, "can't bring the queue pair to %s", name);
+	return 0;
+}
+
+static int attr_for(const struct verbs *v, struct rdma_cm_id *id, enum ibv_qp_state state,
+		    struct ibv_qp_attr *attr, int *mask, const char *name, struct err *err)
+{
+	memset(attr, 0, sizeof *attr);
+	attr->qp_state = state;
+	if (v->init_qp_attr(id, attr, mask))
+		return err_set_errno(err, -1, errno, "rdma_init_qp_attr for %s failed", name);
+	return 0;
+}
+
+int link_qp_init(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
+		 struct err *err)
+{
+	struct ibv_qp_attr attr;
+	int mask;
+
+	if (attr_for(v, id, IBV_QPS_INIT, &attr, &mask, "INIT", err))
+		return -1;
+	attr.qp_access_flags = (unsigned)access;
+	return to_state(v, id, qp, &attr, mask | IBV_QP_ACCESS_FLAGS, "INIT", err);
+}
+
+int link_qp_ready(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
+		  uint8_t rd_atom, uint8_t peer_rd_atom, struct err *err)
+{
+	struct ibv_qp_attr attr;
+	int mask;
+
+	if (attr_for(v, id, IBV_QPS_RTR, &attr, &mask, "RTR", err))
+		return -1;
+	attr.min_rnr_timer = RNR_TIMER;
+	attr.max_dest_rd_atomic = peer_rd_atom;
+	attr.qp_access_flags = (unsigned)access;
+	mask |= IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS;
+	if (to_state(v, id, qp, &attr, mask, "RTR", err))
+		return -1;
+	if (attr_for(v, id, IBV_QPS_RTS, &attr, &mask, "RTS", err))
+		return -1;
+	attr.timeout = ACK_TIMEOUT;
+	attr.retry_cnt = RETRY_COUNT;
+	attr.rnr_retry = RNR_RETRY;
+	attr.max_rd_atomic = rd_atom;
+	attr.qp_access_flags = (unsigned)access;
+	mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+		IBV_QP_ACCESS_FLAGS;
+	return to_state(v, id, qp, &attr, mask, "RTS", err);
+}
+
+int link_qp_set_access(const struct verbs *v, struct ibv_qp *qp, int access)
+{
+	struct ibv_qp_attr attr = { .qp_access_flags = (unsigned)access };
+
+	return v->modify_qp(qp, &attr, IBV_QP_ACCESS_FLAGS);
+}
+
+int link_qp_set_error(const struct verbs *v, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	return v->modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+void link_conn_param(struct rdma_conn_param *param, const struct ibv_qp *qp,
+		     const void *private_data, uint8_t private_bytes, uint8_t rd_atom,
+		     uint8_t peer_rd_atom)
+{
+	*param = (struct rdma_conn_param){
+		.private_data = private_data,
+		.private_data_len = private_bytes,
+		.responder_resources = peer_rd_atom,
+		.initiator_depth = rd_atom,
+		.retry_count = RETRY_COUNT,
+		.rnr_retry_count = RNR_RETRY,
+		.qp_num = qp->qp_num,
+		.srq = qp->srq != NULL,
+	};
+}
+
+const char *link_event_words(const struct rdma_cm_event *event, char *buf, size_t buf_bytes)
+{
+	const char *more = "";
+
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_ERROR:
+		more = ": no route to the address through an RDMA device";
+		break;
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		more = ": the address has no RDMA route";
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		more = ": the host does not answer";
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		more = event->status == 8 ? ": nothing listens on that port" : ": refused by the peer";
+		break;
+	default:
+		break;
+	}
+	if (event->status < 0)
+		snprintf(buf, buf_bytes, "%s (%s)%s", rdma_event_str(event->event),
+			 strerror(-event->status), more);
+	else
+		snprintf(buf, buf_bytes, "%s (status %d)%s", rdma_event_str(event->event),
+			 event->status, more);
+	return buf;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * wire.h -- every message between kvd and its clients.
+ *
+ * All integers are little-endian.  A connection begins with struct
+ * wire_connect in the private data of the rdma_cm request; kvd answers with
+ * struct wire_accept in its accept or reject.  Then the client SENDs one
+ * WIRE_HELLO and gets one reply with a struct wire_welcome, before which its
+ * queue pair has no remote rights; from then on each request is answered by
+ * exactly one reply, in any order.  A client has at most `credits` requests
+ * outstanding.
+ *
+ * A request is a struct wire_request, then the key, then the value (unless
+ * WIRE_PULL: kvd then READs it from the client's memory).  A reply is a struct
+ * wire_reply and its payload.
+ */
+#ifndef COMMON_WIRE_H
+#define COMMON_WIRE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define WIRE_MAGIC 0x3144564bu /* "KVD1" */
+#define WIRE_VERSION 1u
+
+/* The longest message, either way. */
+#define WIRE_MESSAGE_BYTES_MAX 8192u
+
+struct wire_connect {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t depth; /* requests outstanding that the client asks for */
+	uint64_t unused;
+};
+static_assert(sizeof(struct wire_connect) == 16, "wire");
+
+enum wire_refusal {
+	WIRE_ACCEPTED = 0,
+	WIRE_REFUSED_MAGIC = 1,
+	WIRE_REFUSED_VERSION = 2,
+	WIRE_REFUSED_CONNECTIONS = 3,
+	WIRE_REFUSED_RESOURCES = 4,
+	WIRE_REFUSED_STOPPING = 5,
+};
+
+struct wire_accept {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t refusal; /* enum wire_refusal */
+	uint32_t limit;   /* the limit that was hit, where there is one */
+	uint32_t unused;
+};
+static_assert(sizeof(struct wire_accept) == 16, "wire");
+
+enum wire_op {
+	WIRE_HELLO = 1,
+	WIRE_PING = 2,
+	WIRE_GET = 3,     /* the fallback of a one-sided GET */
+	WIRE_PUT = 4,
+	WIRE_DELETE = 5,
+	WIRE_KEYS = 6,    /* key: prefix; version: cursor, 0 to begin */
+	WIRE_FLUSH = 7,   /* delete every key */
+	WIRE_STATS = 8,
+	WIRE_RELEASE = 9, /* drop the copy that a WIRE_GET made */
+	WIRE_OPS
+};
+
+enum wire_flag {
+	WIRE_PULL = 1,       /* the value is at value_addr, value_rkey */
+	WIRE_IF_ABSENT = 2,
+	WIRE_IF_PRESENT = 4,
+	WIRE_IF_VERSION = 8, /* `version` must equal the item's */
+	WIRE_HEAD = 16,      /* WIRE_GET: version and length, not the value */
+};
+
+struct wire_request {
+	uint32_t request_id; /* chosen by the client, repeated in the reply */
+	uint8_t op;
+	uint8_t flags;
+	uint16_t key_bytes;
+	uint64_t value_bytes;
+	uint64_t token;      /* of the lock that this change is made under, or 0 */
+	uint64_t ttl_ms;     /* 0 = for ever */
+	uint64_t version;
+	uint64_t value_addr;
+	uint64_t value_checksum; /* XXH3-64 of a pulled value */
+	uint32_t value_rkey;
+	uint32_t unused;
+};
+static_assert(sizeof(struct wire_request) == 64, "wire");
+
+enum wire_status {
+	WIRE_OK = 0,
+	WIRE_NOT_FOUND = 1,
+	WIRE_CONDITION = 2,     /* WIRE_IF_* was false; version: the item's */
+	WIRE_EMEMORY = 3,       /* table full */
+	WIRE_ETOOBIG = 4,       /* key or value over the limit */
+	WIRE_EINVALID = 5,      /* malformed request */
+	WIRE_EPULL = 6,         /* READ of the value failed or its checksum did */
+	WIRE_EBUSY = 7,         /* too much aside; nothing was done */
+	WIRE_EUNSUPPORTED = 8,
+	WIRE_ESTOPPING = 9,
+	WIRE_STATUSES
+};
+
+struct wire_reply {
+	uint32_t request_id;
+	uint8_t op;
+	uint8_t status;
+	uint16_t flags;
+	uint64_t version;  /* of the item; WIRE_KEYS: the next cursor, 0 at the end */
+	uint64_t value_bytes;
+	uint64_t bucket;   /* number of the bucket that holds the entry, or ~0 */
+	uint64_t word;     /* the entry */
+	uint64_t buckets;  /* buckets in use */
+	uint64_t clock_ms; /* kvd's clock */
+};
+static_assert(sizeof(struct wire_reply) == 56, "wire");
+
+/* wire_reply.flags */
+#define WIRE_SLOT_MASK 0x00ffu   /* which word of the bucket is `word` */
+#define WIRE_COPY 0x0100u        /* WIRE_GET: no payload; READ the copy at `word` */
+
+struct wire_welcome {
+	uint64_t table_addr;
+	uint64_t table_bytes;
+	uint64_t lock_addr;
+	uint64_t stripes;
+	uint64_t marks_offset;
+	uint64_t scratch_offset;
+	uint64_t dir_offset;
+	uint64_t dir_entries;
+	uint64_t segment_bytes;
+	uint64_t connection_id;
+	uint64_t instance; /* another after each start of kvd */
+	uint32_t table_rkey;
+	uint32_t lock_rkey;
+	uint32_t workers;
+	uint32_t credits;
+	uint32_t message_bytes_max;
+	uint32_t unused;
+};
+static_assert(sizeof(struct wire_welcome) == 112, "wire");
+
+/* A page of WIRE_KEYS: reply.value_bytes of these, one after another. */
+struct wire_key {
+	uint64_t value_bytes;
+	uint16_t key_bytes;
+	uint8_t key[];
+} __attribute__((packed));
+static_assert(sizeof(struct wire_key) == 10, "wire");
+
+#endif

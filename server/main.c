@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * kvd: starts everything in order, serves until a signal, and takes it apart in
+ * the reverse order.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/opt.h"
+#include "server/options.h"
+#include "server/server.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+static int take_signals(struct server *s, struct err *err)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
+		return err_set(err, -1, "can't block signals");
+	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->signal_fd < 0 ? err_set_errno(err, -1, errno, "signalfd") : 0;
+}
+
+/* Half the CPUs that it may use, so that clients on this machine have some. */
+static unsigned default_workers(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return cpus < 4 ? 1 : cpus > 8 ? 4 : (unsigned)cpus / 2;
+}
+
+static int open_device(struct server *s, struct err *err)
+{
+	if (addr_parse(&s->addr, s->options.listen, err) ||
+	    device_choose(&s->device, s->options.device, &s->addr, err))
+		return -1;
+	s->verbs = s->device.verbs;
+	if (listen_start(s, err) || link_query(s->verbs, s->ctx, 1, &s->limits, err))
+		return -1;
+	if (!s->limits.atomics)
+		log_warn("%s has no atomics: no locks", s->ctx->device->name);
+	s->pd = s->verbs->alloc_pd(s->ctx);
+	if (!s->pd)
+		return err_set_errno(err, -1, errno, "can't allocate a protection domain");
+	return 0;
+}
+
+static int make_store(struct server *s, struct err *err)
+{
+	s->worker_count = s->options.workers ? (unsigned)s->options.workers : default_workers();
+	if (table_new(s->verbs, s->options.memory_bytes, s->worker_count, &s->table, err))
+		return -1;
+	affinity_bind_memory(s);
+	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
+		return -1;
+	s->workers = calloc(s->worker_count, sizeof *s->workers);
+	if (!s->workers)
+		return err_set(err, -1, "out of memory");
+	for (unsigned i = 0; i < s->worker_count; i++)
+		if (worker_new(s, &s->workers[i], i, err))
+			return -1;
+	return 0;
+}
+
+static int start(struct server *s, struct err *err)
+{
+	for (unsigned i = 0; i < s->worker_count; i++)
+		if (worker_start(&s->workers[i], err))
+			return -1;
+	if (s->verbs->listen(s->listener, 128)) {
+		if (errno == EADDRINUSE)
+			return err_set(err, -1, "%s is in use: another kvd serves it; use another port, "
+				       "or port 0 for any", s->addr.text);
+		return err_set_errno(err, -1, errno, "can't listen on %s", s->addr.text);
+	}
+	return 0;
+}
+
+/* Whole or not at all: written beside, then renamed. */
+static int write_ready_file(const struct server *s, struct err *err)
+{
+	const char *path = s->options.ready_file;
+	char tmp[4096];
+
+	if (!path)
+		return 0;
+	if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
+		return err_set(err, -1, "--ready-file: the path is too long");
+	FILE *f = fopen(tmp, "we");
+	if (!f)
+		return err_set_errno(err, -1, errno, "can't write the ready file %s", path);
+	bool ok = fprintf(f, "%s\n", s->addr.text) > 0;
+	ok &= fclose(f) == 0;
+	if (!ok || rename(tmp, path))
+		return err_set_errno(err, -1, errno, "can't write the ready file %s", path);
+	return 0;
+}
+
+static void say_ready(const struct server *s)
+{
+	char size[32];
+
+	log_info("%s", s->device.line);
+	log_info("serving %s: %s of memory, %u worker%s, %llu lock stripes", s->addr.text,
+		 opt_format_size(s->options.memory_bytes, size, sizeof size), s->worker_count,
+		 s->worker_count == 1 ? "" : "s", (unsigned long long)s->table->stripes);
+}
+
+static void take_apart(struct server *s)
+{
+	if (s->workers)
+		for (unsigned i = 0; i < s->worker_count; i++)
+			worker_delete(&s->workers[i]);
+	free(s->workers);
+	store_delete(&s->store);
+	table_delete(&s->table);
+	if (s->pd)
+		s->verbs->dealloc_pd(s->pd);
+	if (s->done_fd > 0)
+		close(s->done_fd);
+	close(s->signal_fd);
+}
+
+int main(int argc, char **argv)
+{
+	static struct server server;
+	struct server *s = &server;
+	struct err err;
+	int status;
+
+	log_open("kvd", LOG_LEVEL_INFO);
+	if (options_parse(&s->options, argc, argv, &status))
+		return status;
+	log_set_level((enum log_level)s->options.log_level);
+	s->start_ns = clock_ns();
+	if (getrandom(&s->instance, sizeof s->instance, 0) != sizeof s->instance)
+		s->instance = s->start_ns;
+	pthread_mutex_init(&s->done_lock, NULL);
+	if (take_signals(s, &err) || open_device(s, &err) || make_store(s, &err) ||
+	    start(s, &err) || write_ready_file(s, &err)) {
+		log_error("%s", err.text);
+		return 1;
+	}
+	say_ready(s);
+	status = listen_run(s) ? 1 : 0;
+	listen_stop(s);
+	if (s->options.ready_file)
+		unlink(s->options.ready_file);
+	take_apart(s);
+	log_info("stopped");
+	return status;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/opt.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+static void print_help(const struct opt *table)
+{
+	printf("kvd - key-value store for RDMA networks\n"
+	       "usage: kvd [OPTION]...\n\n");
+	opt_print_help(table);
+	printf("\nTry it: kvd & kvcli put name Ada; kvcli get name.  Manual: kvd(8).\n");
+}
+
+int options_parse(struct options *o, int argc, char **argv, int *status)
+{
+	static const char *const polls[] = { "adaptive", "busy", "event", NULL };
+	static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
+	bool help = false, version = false;
+	char error[512];
+
+	*o = (struct options){ .listen = "127.0.0.1:7480", .memory_bytes = 1ull << 30,
+			       .connections = 2500, .log_level = LOG_LEVEL_INFO };
+	const struct opt table[] = {
+		{ "listen", 'l', OPT_STRING, &o->listen, 0, 0, NULL, "ADDR[:PORT]",
+		  "serve this address (127.0.0.1:7480; port 0: any)" },
+		{ "device", 'd', OPT_STRING, &o->device, 0, 0, NULL, "NAME",
+		  "RDMA device; soft: the software one (by the address)" },
+		{ "memory", 'm', OPT_SIZE, &o->memory_bytes, TABLE_BYTES_MIN,
+		  (int64_t)LAYOUT_TABLE_BYTES_MAX, NULL, "SIZE",
+		  "memory for index and values, all of it registered (1G)" },
+		{ "workers", 'w', OPT_INT, &o->workers, 0, LAYOUT_WORKERS_MAX, NULL, "N",
+		  "worker threads; 0: half the CPUs of the node, at most 4 (0)" },
+		{ "poll", 'p', OPT_CHOICE, &o->poll, 0, 0, polls, "HOW",
+		  "adaptive, busy or event (adaptive)" },
+		{ "connections", 'c', OPT_INT, &o->connections, 1, 100000, NULL, "N",
+		  "connections at the most (2500)" },
+		{ "ready-file", 0, OPT_STRING, &o->ready_file, 0, 0, NULL, "PATH",
+		  "write ADDR:PORT there once it serves" },
+		{ "config", 0, OPT_STRING, &o->config, 0, 0, NULL, "FILE",
+		  "read options from a file: NAME = VALUE lines" },
+		{ "log-level", 0, OPT_CHOICE, &o->log_level, 0, 0, levels, "LEVEL",
+		  "error, warn, info or debug (info)" },
+		{ "help", 'h', OPT_FLAG, &help, 0, 0, NULL, NULL, "show this help" },
+		{ "version", 'V', OPT_FLAG, &version, 0, 0, NULL, NULL, "show the version" },
+		{ 0 },
+	};
+
+	*status = 2;
+	int first = opt_parse(table, argc, argv, error, sizeof error);
+	if (first >= 0 && (help || version)) {
+		if (help)
+			print_help(table);
+		else
+			printf("kvd %s\n", PACKAGE_VERSION);
+		*status = 0;
+		return 1;
+	}
+	if (first >= 0 && first < argc) {
+		snprintf(error, sizeof error, "'%s' is not an option; kvd takes no other arguments",
+			 argv[first]);
+		first = -1;
+	}
+	if (first < 0 || (o->config && opt_read_file(table, o->config, error, sizeof error) < 0)) {
+		fprintf(stderr, "kvd: %s\nTry 'kvd --help'.\n", error);
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* options.h -- kvd's command line and configuration file. */
+#ifndef SERVER_OPTIONS_H
+#define SERVER_OPTIONS_H
+
+#include "server/server.h"
+
+/*
+ * Fills in the options; returns 0 to go on, 1 if the process is to end with
+ * *status (--help, --version, a mistake, which it has told).
+ */
+int options_parse(struct options *options, int argc, char **argv, int *status);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One request: checked against every limit before anything is looked at, then
+ * executed, then answered.  A request that is malformed closes its connection.
+ */
+#include <string.h>
+
+#include "common/log.h"
+#include "server/server.h"
+
+/* Buckets that one WIRE_KEYS or WIRE_FLUSH walks at the most. */
+#define WALK_BUCKETS_MAX 512u
+
+struct request {
+	struct worker *worker;
+	struct conn *conn;
+	const struct wire_request *head;
+	const uint8_t *key;
+	const uint8_t *value;
+};
+
+static void count(_Atomic uint64_t *counter)
+{
+	/* Only this worker writes it; others read. */
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+static enum request_fate answer(struct request *r, enum wire_status status)
+{
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
+
+	if (status != WIRE_OK)
+		count(status == WIRE_NOT_FOUND ? &r->worker->stats.not_found
+					       : &r->worker->stats.failed);
+	reply_send(r->worker, tx, 0);
+	return REQUEST_DONE;
+}
+
+static enum request_fate answer_result(struct request *r, enum wire_status status,
+				       const struct store_result *result)
+{
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
+	struct wire_reply *reply = reply_head(tx);
+
+	if (status == WIRE_OK || status == WIRE_CONDITION) {
+		reply->version = result->version;
+		reply->value_bytes = result->value_bytes;
+		reply->bucket = result->bucket;
+		reply->word = result->word;
+		reply->flags = (uint16_t)(result->slot & WIRE_SLOT_MASK);
+	}
+	if (status != WIRE_OK)
+		count(status == WIRE_NOT_FOUND ? &r->worker->stats.not_found
+					       : &r->worker->stats.failed);
+	reply_send(r->worker, tx, 0);
+	return REQUEST_DONE;
+}
+
+static struct store_change change_of(const struct request *r)
+{
+	const struct wire_request *q = r->head;
+	uint64_t ttl = q->ttl_ms;
+
+	return (struct store_change){
+		.hash = hash_key(r->key, q->key_bytes),
+		.key = r->key,
+		.key_bytes = q->key_bytes,
+		.value = r->value,
+		.value_bytes = q->value_bytes,
+		.token = q->token,
+		.expiry_ms = ttl ? store_clock_ms(r->worker->server->store) + ttl : 0,
+		.version = q->version,
+		.flags = q->flags,
+	};
+}
+
+static enum request_fate do_hello(struct request *r)
+{
+	struct server *s = r->worker->server;
+	struct conn *c = r->conn;
+	const struct table *t = s->table;
+	struct tx *tx;
+
+	int rc = link_qp_set_access(s->verbs, c->qp, IBV_ACCESS_REMOTE_READ |
+							    (s->limits.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
+	if (rc) {
+		log_error("can't give %s its rights: %s", c->peer.text, strerror(rc));
+		conn_close(c, "its queue pair can't be given remote rights");
+		return REQUEST_DONE;
+	}
+	c->state = CONN_READY;
+	atomic_fetch_add_explicit(&s->connections, 1, memory_order_relaxed);
+	tx = reply_new(r->worker, c, r->head, WIRE_OK);
+	struct wire_welcome welcome = {
+		.table_addr = (uintptr_t)t->base,
+		.table_bytes = t->bytes,
+		.lock_addr = (uintptr_t)t->locks,
+		.stripes = t->stripes,
+		.marks_offset = t->marks_offset,
+		.scratch_offset = t->scratch_offset,
+		.dir_offset = t->dir_offset,
+		.dir_entries = t->dir_entries,
+		.segment_bytes = t->segment_bytes,
+		.connection_id = c->connection_id,
+		.instance = s->instance,
+		.table_rkey = t->mr->rkey,
+		.lock_rkey = t->locks_mr->rkey,
+		.workers = t->workers,
+		.credits = c->credits,
+		.message_bytes_max = WIRE_MESSAGE_BYTES_MAX,
+	};
+	memcpy(reply_payload(tx), &welcome, sizeof welcome);
+	reply_send(r->worker, tx, sizeof welcome);
+	return REQUEST_DONE;
+}
+
+static enum request_fate do_ping(struct request *r)
+{
+	return answer(r, WIRE_OK);
+}
+
+static void drop_copy(struct request *r)
+{
+	if (r->conn->copy)
+		store_item_delete(&r->worker->store, r->conn->copy);
+	r->conn->copy = NULL;
+}
+
+static enum request_fate do_get(struct request *r)
+{
+	struct store_change key = change_of(r);
+	struct store_result result;
+	struct layout_item *copy;
+
+	if (r->head->flags & WIRE_HEAD) {
+		int found = store_head(&r->worker->store, &key, &result);
+		return found == STORE_ASIDE
+			       ? REQUEST_ASIDE
+			       : answer_result(r, (enum wire_status)found, &result);
+	}
+	drop_copy(r);
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	int status = store_get(&r->worker->store, &key, reply_payload(tx), REPLY_PAYLOAD_MAX,
+			       &result, &copy);
+	struct wire_reply *reply = reply_head(tx);
+	if (status == STORE_ASIDE) {
+		tx->next = r->worker->tx_free;
+		r->worker->tx_free = tx;
+		return REQUEST_ASIDE;
+	}
+	size_t payload = 0;
+	reply->status = (uint8_t)status;
+	if (status == WIRE_OK) {
+		payload = copy ? 0 : result.value_bytes;
+		reply->version = result.version;
+		reply->value_bytes = result.value_bytes;
+		if (copy) {
+			r->conn->copy = copy;
+			reply->flags = WIRE_COPY;
+			reply->word = layout_word(
+				table_offset(r->worker->server->table, copy) / LAYOUT_UNIT_BYTES,
+				layout_len_encode(layout_item_bytes(key.key_bytes,
+								    result.value_bytes)),
+				0);
+		}
+	}
+	reply_send(r->worker, tx, payload);
+	return REQUEST_DONE;
+}
+
+static enum request_fate do_release(struct request *r)
+{
+	drop_copy(r);
+	return answer(r, WIRE_OK);
+}
+
+static enum request_fate do_put(struct request *r)
+{
+	const struct wire_request *q = r->head;
+	struct store_result result;
+
+	if (q->value_bytes > LAYOUT_VALUE_BYTES_MAX)
+		return answer(r, WIRE_ETOOBIG);
+	if (!store_fits(r->worker->server->store, layout_item_bytes(q->key_bytes, q->value_bytes)))
+		return answer(r, WIRE_EMEMORY);
+	if (q->flags & WIRE_PULL)
+		return pull_start(r->worker, r->conn, q, r->key);
+	struct store_change c = change_of(r);
+	int status = store_put(&r->worker->store, &c, &result);
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	return answer_result(r, (enum wire_status)status, &result);
+}
+
+static enum request_fate do_delete(struct request *r)
+{
+	struct store_change c = change_of(r);
+	struct store_result result;
+	int status = store_remove(&r->worker->store, &c, &result);
+
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	return answer_result(r, (enum wire_status)status, &result);
+}
+
+/*
+ * A walk's cursor: bit 0..11 entries of the bucket to skip, 12..19 the bucket's
+ * epoch then, 20..63 the bucket.
+ */
+struct walk {
+	struct request *r;
+	uint8_t *out;
+	size_t bytes;
+	size_t room;
+	bool full;
+};
+
+static uint64_t cursor_pack(uint64_t bucket, unsigned epoch, unsigned skip)
+{
+	return bucket << 20 | (uint64_t)(epoch & 0xff) << 12 | (skip & 0xfff);
+}
+
+static bool add_key(void *arg, const struct layout_item *item)
+{
+	struct walk *k = arg;
+	const struct wire_request *q = k->r->head;
+	unsigned key_bytes = layout_key_bytes(item->lengths);
+	struct wire_key head = { .value_bytes = layout_value_bytes(item->lengths),
+				 .key_bytes = (uint16_t)key_bytes };
+
+	if (key_bytes < q->key_bytes || memcmp(item->data, k->r->key, q->key_bytes))
+		return true;
+	if (item->expiry_ms && item->expiry_ms <= store_clock_ms(k->r->worker->server->store))
+		return true;
+	k->full = sizeof head + key_bytes > k->room - k->bytes;
+	if (k->full)
+		return false;
+	memcpy(k->out + k->bytes, &head, sizeof head);
+	memcpy(k->out + k->bytes + sizeof head, item->data, key_bytes);
+	k->bytes += sizeof head + key_bytes;
+	return true;
+}
+
+/*
+ * Fills k->out from the cursor on; returns the next cursor, 0 at the end.  A page
+ * ends in the middle of a bucket only if the bucket does not fit into an empty
+ * page.
+ */
+static uint64_t walk_page(struct walk *k, uint64_t cursor)
+{
+	struct index *index = k->r->worker->server->store->index;
+	uint64_t bucket = cursor >> 20;
+	unsigned skip = cursor & 0xfff, epoch = (unsigned)(cursor >> 12) & 0xff;
+
+	for (unsigned n = 0; bucket < index_buckets(index); bucket++, n++) {
+		size_t before = k->bytes;
+		if (n == WALK_BUCKETS_MAX)
+			return cursor_pack(bucket, 0, 0);
+		k->full = false;
+		unsigned to = index_walk(index, bucket, skip, &epoch, add_key, k);
+		if (k->full && before == 0)
+			return cursor_pack(bucket, epoch, to);
+		if (k->full) {
+			k->bytes = before;
+			return cursor_pack(bucket, 0, 0);
+		}
+		skip = 0;
+	}
+	return 0;
+}
+
+static enum request_fate do_keys(struct request *r)
+{
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	struct walk k = { .r = r, .out = reply_payload(tx), .room = REPLY_PAYLOAD_MAX };
+	uint64_t next = walk_page(&k, r->head->version);
+
+	reply_head(tx)->version = next;
+	reply_head(tx)->value_bytes = k.bytes;
+	reply_send(r->worker, tx, k.bytes);
+	return REQUEST_DONE;
+}
+
+static bool remove_one(struct request *r, const struct wire_key *key)
+{
+	struct store_result result;
+	struct store_change c = { .hash = hash_key(key->key, key->key_bytes),
+				  .key = key->key,
+				  .key_bytes = key->key_bytes };
+
+	return store_remove(&r->worker->store, &c, &result) != STORE_ASIDE;
+}
+
+/* Deletes a page of keys; the client asks again with the cursor until it is 0. */
+static enum request_fate do_flush(struct request *r)
+{
+	uint8_t page[4096];
+	struct walk k = { .r = r, .out = page, .room = sizeof page };
+	uint64_t next = walk_page(&k, r->head->version), at = 0;
+	bool all = true;
+
+	while (at < k.bytes) {
+		const struct wire_key *key = (const struct wire_key *)(page + at);
+		all &= remove_one(r, key);
+		at += sizeof *key + key->key_bytes;
+	}
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, all ? WIRE_OK : WIRE_EBUSY);
+	/* What was deleted moved the others up: begin with the first of the bucket. */
+	reply_head(tx)->version = all ? next & ~0xfffull : r->head->version;
+	reply_send(r->worker, tx, 0);
+	return REQUEST_DONE;
+}
+
+static enum request_fate do_stats(struct request *r)
+{
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	size_t n = stats_json(r->worker->server, (char *)reply_payload(tx), REPLY_PAYLOAD_MAX);
+
+	reply_head(tx)->value_bytes = n;
+	reply_send(r->worker, tx, n);
+	return REQUEST_DONE;
+}
+
+static const struct {
+	enum request_fate (*handle)(struct request *r);
+	bool has_key;
+	bool has_value;
+	bool may_lack_key;
+} ops[WIRE_OPS] = {
+	[WIRE_HELLO] = { do_hello, false, false, false },
+	[WIRE_PING] = { do_ping, false, false, false },
+	[WIRE_GET] = { do_get, true, false, false },
+	[WIRE_PUT] = { do_put, true, true, false },
+	[WIRE_DELETE] = { do_delete, true, false, false },
+	[WIRE_KEYS] = { do_keys, true, false, true },
+	[WIRE_FLUSH] = { do_flush, false, false, false },
+	[WIRE_STATS] = { do_stats, false, false, false },
+	[WIRE_RELEASE] = { do_release, false, false, false },
+};
+
+/* What is wrong with a message, or NULL. */
+static const char *check(const struct conn *c, const struct wire_request *q, uint32_t bytes)
+{
+	if (bytes < sizeof *q)
+		return "a message shorter than its header";
+	if (q->op == 0 || q->op >= WIRE_OPS || !ops[q->op].handle)
+		return "an unknown operation";
+	if ((c->state == CONN_NEW) != (q->op == WIRE_HELLO))
+		return q->op == WIRE_HELLO ? "a second hello" : "a request before its hello";
+	bool no_key = !ops[q->op].has_key || (ops[q->op].may_lack_key && !q->key_bytes);
+	if (no_key ? q->key_bytes != 0 : !q->key_bytes || q->key_bytes > LAYOUT_KEY_BYTES_MAX)
+		return "a key length out of bounds";
+	uint64_t behind = bytes - sizeof *q;
+	bool pull = q->flags & WIRE_PULL;
+	if (pull && (!ops[q->op].has_value || !q->value_bytes))
+		return "a pull without a value";
+	if (behind < q->key_bytes ||
+	    behind - q->key_bytes != (ops[q->op].has_value && !pull ? q->value_bytes : 0))
+		return "lengths that don't fit the message";
+	return NULL;
+}
+
+enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t *message,
+				 uint32_t bytes)
+{
+	const struct wire_request *q = (const struct wire_request *)message;
+	const char *wrong = check(c, q, bytes);
+
+	if (wrong) {
+		atomic_fetch_add_explicit(&w->server->protocol_errors, 1, memory_order_relaxed);
+		conn_close(c, wrong);
+		return REQUEST_DONE;
+	}
+	if (!w->tx_free)
+		return REQUEST_ASIDE;
+	struct request r = { .worker = w, .conn = c, .head = q, .key = message + sizeof *q,
+			     .value = message + sizeof *q + q->key_bytes };
+	enum request_fate fate = ops[q->op].handle(&r);
+	if (fate == REQUEST_DONE)
+		count(&w->stats.requests[q->op]);
+	else
+		count(&w->stats.aside);
+	return fate;
+}
+
+void request_answer_busy(struct worker *w, struct conn *c, const uint8_t *message)
+{
+	struct request r = { .worker = w, .conn = c,
+			     .head = (const struct wire_request *)message };
+
+	if (w->tx_free)
+		answer(&r, WIRE_EBUSY);
+}

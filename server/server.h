@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * server.h -- what the threads of kvd share.
+ *
+ * Threads: the main thread (connections, asynchronous events, signals) and the
+ * workers.  A connection belongs to the main thread until conn_hand_over(), then
+ * to its worker, then to the main thread again to be buried.  doc/threads.md has
+ * the whole picture.
+ */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/addr.h"
+#include "common/device.h"
+#include "common/link.h"
+#include "common/wire.h"
+#include "server/store.h"
+
+enum poll_policy { POLL_ADAPTIVE, POLL_BUSY, POLL_EVENT };
+
+struct options {
+	const char *listen;
+	const char *device;
+	uint64_t memory_bytes;
+	int workers;
+	int poll;
+	int connections;
+	const char *ready_file;
+	const char *config;
+	int log_level;
+};
+
+struct server {
+	struct options options;
+	struct addr addr;
+	struct device device;
+	const struct verbs *verbs;
+	struct link_limits limits;
+
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listener;
+	struct ibv_context *ctx; /* the listener's */
+	struct ibv_pd *pd;
+	struct table *table;
+	struct store *store;
+	struct worker *workers;
+	unsigned worker_count;
+
+	/* Main thread only. */
+	struct conn *conns;
+	unsigned conn_count;
+	uint64_t conn_last_id;
+	int signal_fd;
+
+	/* Connections that their workers are done with. */
+	pthread_mutex_t done_lock;
+	struct conn *done;
+	int done_fd; /* eventfd */
+
+	_Atomic uint64_t connections; /* ready ones */
+	_Atomic uint64_t refused;
+	_Atomic uint64_t protocol_errors;
+	uint64_t start_ns;
+	uint64_t instance; /* random: tells clients one start of kvd from the next */
+};
+
+enum conn_state {
+	CONN_NEW,     /* accepted; has said nothing */
+	CONN_READY,   /* said hello and has its rights */
+	CONN_CLOSING, /* queue pair in error, draining */
+};
+
+struct conn {
+	struct server *server;
+	struct worker *worker;
+	struct rdma_cm_id *id;
+	struct ibv_qp *qp;
+	struct addr peer;
+	uint64_t connection_id;
+	uint32_t credits;
+	uint32_t inline_bytes;
+	uint8_t rd_atom;
+	uint64_t since_ns;
+	struct conn *next; /* of the list or inbox that it is in */
+	struct conn *all_next, **all_prev; /* main thread */
+
+	/* Set by the main thread. */
+	atomic_bool disconnected; /* partner: worker's conn_progress */
+	atomic_bool last_wqe;
+
+	/* Worker only, from here. */
+	enum conn_state state;
+	uint32_t sq_used;
+	uint32_t sq_depth;
+	uint32_t unsignaled;
+	uint32_t sends;  /* with a buffer, not yet completed */
+	uint32_t pulls;
+	uint64_t close_ns; /* give up waiting at */
+	struct tx *chain, **chain_end; /* replies of this round */
+	struct conn *dirty_next;
+	bool is_dirty;
+	struct layout_item *copy; /* of a WIRE_GET */
+	struct conn *map_next;    /* by queue pair number */
+	struct conn *worker_next, **worker_prev;
+};
+
+/* A buffer for one message out. */
+struct tx {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct conn *conn;
+	struct tx *next;
+	uint8_t *data; /* WIRE_MESSAGE_BYTES_MAX */
+};
+
+struct worker_stats {
+	_Atomic uint64_t requests[WIRE_OPS];
+	_Atomic uint64_t not_found;
+	_Atomic uint64_t failed;
+	_Atomic uint64_t aside;
+	_Atomic uint64_t pull_bytes;
+	_Atomic uint64_t pulls;
+};
+
+#define WORKER_MAP 1024u
+
+struct deferred {
+	struct conn *conn;
+	uint32_t buffer;
+	uint32_t bytes;
+	uint64_t since_ns;
+};
+
+struct worker {
+	struct server *server;
+	unsigned id;
+	pthread_t thread;
+	struct store_worker store;
+	struct worker_stats stats;
+
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	unsigned events; /* to be acknowledged */
+	struct ibv_srq *srq;
+
+	uint8_t *memory; /* rx and tx buffers */
+	size_t memory_bytes;
+	struct ibv_mr *mr;
+	uint32_t rx_count;
+	uint32_t *rx_free; /* buffers to be posted */
+	uint32_t rx_free_count;
+	struct tx *tx;
+	uint32_t tx_count;
+	struct tx *tx_free;
+	struct pull *pull_free;
+	struct pull *pulls;
+
+	struct deferred *deferred;
+	uint32_t deferred_count;
+	struct conn *dirty;
+	struct conn *map[WORKER_MAP];
+	struct conn *conns;
+	_Atomic unsigned load; /* connections: main thread adds, worker subtracts */
+	unsigned closing;
+
+	/* Inbox: connections handed over. */
+	pthread_mutex_t inbox_lock;
+	struct conn *inbox;
+	int wake_fd; /* eventfd */
+	atomic_bool poked;
+	atomic_bool stopping;
+};
+
+/* worker.c */
+int worker_new(struct server *server, struct worker *worker, unsigned id, struct err *err);
+int worker_start(struct worker *worker, struct err *err);
+/* Any thread: makes the worker look at its inbox and flags. */
+void worker_wake(struct worker *worker);
+void worker_give(struct worker *worker, struct conn *conn);
+/* Asks for an orderly end and waits for it. */
+void worker_stop(struct worker *worker);
+void worker_delete(struct worker *worker);
+/* Ends a connection: worker thread only. */
+void conn_close(struct conn *conn, const char *reason);
+uint64_t clock_ns(void);
+
+/* request.c: one request, worker thread only. */
+enum request_fate {
+	REQUEST_DONE,  /* the buffer may be used again */
+	REQUEST_ASIDE, /* try again later */
+};
+enum request_fate request_handle(struct worker *worker, struct conn *conn, const uint8_t *message,
+				 uint32_t bytes);
+void request_answer_busy(struct worker *worker, struct conn *conn, const uint8_t *message);
+
+/* reply.c */
+struct tx *reply_new(struct worker *worker, struct conn *conn, const struct wire_request *request,
+		     enum wire_status status);
+static inline struct wire_reply *reply_head(struct tx *tx)
+{
+	return (struct wire_reply *)tx->data;
+}
+static inline uint8_t *reply_payload(struct tx *tx)
+{
+	return tx->data + sizeof(struct wire_reply);
+}
+#define REPLY_PAYLOAD_MAX (WIRE_MESSAGE_BYTES_MAX - sizeof(struct wire_reply))
+void reply_send(struct worker *worker, struct tx *tx, size_t payload_bytes);
+/* Posts the replies of this round, one chain per connection. */
+void reply_flush(struct worker *worker);
+void reply_completed(struct worker *worker, struct tx *tx);
+
+/* pull.c: values that kvd READs from the client's memory */
+#define PULLS 64u
+int pulls_new(struct worker *worker);
+void pulls_delete(struct worker *worker);
+enum request_fate pull_start(struct worker *worker, struct conn *conn,
+			     const struct wire_request *request, const uint8_t *key);
+void pull_completed(struct worker *worker, struct pull *pull, const struct ibv_wc *wc);
+/* Pulls that are complete but were in the way of a lock: try again. */
+void pulls_retry(struct worker *worker);
+bool pulls_waiting(const struct worker *worker);
+
+/* A signalled work request's wr_id: a pointer, its kind, the sends it reports. */
+enum wr_kind { WR_NONE, WR_TX, WR_PULL };
+static inline uint64_t wr_pack(const void *ptr, enum wr_kind kind, uint32_t count)
+{
+	return (uint64_t)(uintptr_t)ptr | kind | (uint64_t)count << 48;
+}
+static inline void *wr_ptr(uint64_t wr_id)
+{
+	return (void *)(uintptr_t)(wr_id & 0xfffffffffff8ull);
+}
+static inline enum wr_kind wr_kind(uint64_t wr_id)
+{
+	return (enum wr_kind)(wr_id & 7);
+}
+static inline uint32_t wr_count(uint64_t wr_id)
+{
+	return (uint32_t)(wr_id >> 48);
+}
+
+/* stats.c: kvd's figures as JSON; the length. */
+size_t stats_json(const struct server *server, char *buf, size_t buf_bytes);
+
+/* affinity.c */
+int affinity_device_node(const struct server *server);
+void affinity_pin(const struct server *server, unsigned worker, char *text, size_t text_bytes);
+void affinity_bind_memory(const struct server *server);
+
+/* listen.c: main thread */
+int listen_start(struct server *server, struct err *err);
+int listen_run(struct server *server); /* until a signal asks to stop */
+void listen_stop(struct server *server);
+void conn_done(struct conn *conn); /* worker: gives it back */
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "server/server.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+struct out {
+	char *buf;
+	size_t bytes, used;
+};
+
+static void __attribute__((format(printf, 2, 3))) add(struct out *o, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	int n = vsnprintf(o->buf + o->used, o->bytes - o->used, format, ap);
+	va_end(ap);
+	if (n > 0)
+		o->used += (size_t)n < o->bytes - o->used ? (size_t)n : o->bytes - o->used - 1;
+}
+
+static uint64_t sum(const struct server *s, size_t offset)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < s->worker_count; i++) {
+		const char *stats = (const char *)&s->workers[i].stats;
+		n += atomic_load_explicit((const _Atomic uint64_t *)(stats + offset),
+					  memory_order_relaxed);
+	}
+	return n;
+}
+#define SUM(s, member) sum(s, offsetof(struct worker_stats, member))
+
+static void add_operations(struct out *o, const struct server *s)
+{
+	static const char *const names[WIRE_OPS] = {
+		[WIRE_HELLO] = "hello", [WIRE_PING] = "ping",       [WIRE_GET] = "get",
+		[WIRE_PUT] = "put",     [WIRE_DELETE] = "delete",   [WIRE_KEYS] = "keys",
+		[WIRE_FLUSH] = "flush", [WIRE_STATS] = "stats",     [WIRE_RELEASE] = "release",
+	};
+
+	add(o, "\"operations\":{");
+	for (unsigned i = 1; i < WIRE_OPS; i++)
+		add(o, "\"%s\":%llu,", names[i],
+		    (unsigned long long)sum(s, offsetof(struct worker_stats, requests) +
+						       i * sizeof(uint64_t)));
+	add(o, "\"not_found\":%llu,\"failed\":%llu,\"set_aside\":%llu,\"pulls\":%llu,"
+	       "\"pull_bytes\":%llu},",
+	    (unsigned long long)SUM(s, not_found), (unsigned long long)SUM(s, failed),
+	    (unsigned long long)SUM(s, aside), (unsigned long long)SUM(s, pulls),
+	    (unsigned long long)SUM(s, pull_bytes));
+}
+
+static void add_index(struct out *o, const struct server *s)
+{
+	uint64_t buckets = index_buckets(s->store->index);
+	uint64_t nodes = index_overflow_nodes(s->store->index);
+	uint64_t keys = index_keys(s->store->index);
+
+	add(o, "\"index\":{\"buckets\":%llu,\"overflow_nodes\":%llu,\"load\":%.4f},",
+	    (unsigned long long)buckets, (unsigned long long)nodes,
+	    (double)keys / (double)(LAYOUT_BUCKET_WORDS * (buckets + nodes)));
+}
+
+size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
+{
+	struct out o = { .buf = buf, .bytes = buf_bytes };
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	add(&o, "{\"keys\":%llu,\"memory\":{\"used_bytes\":%llu,\"budget_bytes\":%llu,"
+		"\"value_bytes\":%llu},",
+	    (unsigned long long)index_keys(s->store->index),
+	    (unsigned long long)table_used_bytes(s->table),
+	    (unsigned long long)s->options.memory_bytes,
+	    (unsigned long long)atomic_load(&s->store->value_bytes));
+	add_index(&o, s);
+	add_operations(&o, s);
+	add(&o, "\"connections\":%llu,\"refused\":%llu,\"protocol_errors\":%llu,",
+	    (unsigned long long)atomic_load(&s->connections),
+	    (unsigned long long)atomic_load(&s->refused),
+	    (unsigned long long)atomic_load(&s->protocol_errors));
+	add(&o, "\"server\":{\"version\":\"%s\",\"uptime_seconds\":%.3f,\"cpu_seconds\":%.6f,"
+		"\"workers\":%u,\"device\":\"%s\",\"software_device\":%s}}",
+	    PACKAGE_VERSION, (double)(clock_ns() - s->start_ns) / 1e9,
+	    (double)u.ru_utime.tv_sec + (double)u.ru_stime.tv_sec +
+		    (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
+	    s->worker_count, s->ctx->device->name, s->verbs->soft ? "true" : "false");
+	return o.used;
+}

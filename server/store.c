@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Changes of keys.
+ *
+ * Happy path of a change: mark the key's stripe (the workers' mutex on it), lock
+ * its buckets, find the old item, look at the lock word, make the change, unlock,
+ * unmark, free what was replaced.  The rules are those of protocols.md; the
+ * numbers in the comments are its.
+ *
+ *   insert      new item complete and live; then its entry (the point of effect)
+ *   in place    old item to the scratch; state UPDATING; new bytes; state LIVE
+ *               with the new version (the point of effect)
+ *   elsewhere   scratch names the old item; new item complete, PREPARED; entry;
+ *               old state DEAD (the point of effect); new state LIVE
+ *   delete      state DELETED (the point of effect); entry cleared
+ *
+ * At each step a reader finds either the old value or the new one, also if kvd
+ * is stopped there (10, 13).  Freed memory is used again at once: readers with an
+ * old location are kept out by versions that never repeat (11) and the checksum.
+ */
+#include "server/store.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ------------------------------------------------------------ small things */
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t store_clock_ms(const struct store *s)
+{
+	/* From 1: an expiry of 0 is none. */
+	return (now_ns() - s->clock_start_ns) / 1000000 + 1;
+}
+
+int store_new(struct table *table, struct store **store, struct err *err)
+{
+	struct store *s = calloc(1, sizeof *s);
+
+	if (!s)
+		return err_set(err, -1, "out of memory");
+	s->table = table;
+	s->clock_start_ns = now_ns();
+	int rc = index_new(table, &s->index);
+	if (rc) {
+		free(s);
+		return err_set_errno(err, -1, rc, "can't make the index");
+	}
+	*store = s;
+	return 0;
+}
+
+void store_delete(struct store **store)
+{
+	if (!*store)
+		return;
+	index_delete(&(*store)->index);
+	free(*store);
+	*store = NULL;
+}
+
+int store_worker_init(struct store_worker *w, struct store *store, unsigned id)
+{
+	*w = (struct store_worker){ .store = store, .id = id,
+				    .scratch = &store->table->scratch[id] };
+	return heap_new(store->table->region, &w->heap);
+}
+
+void store_worker_fini(struct store_worker *w)
+{
+	heap_delete(&w->heap);
+}
+
+bool store_fits(const struct store *s, uint64_t item_bytes)
+{
+	return item_bytes <= s->table->bytes - s->table->heap_offset;
+}
+
+/* Versions never repeat in a table's life (11). */
+static uint64_t next_version(struct store *s)
+{
+	return atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
+}
+
+static uint64_t item_bytes(const struct layout_item *item)
+{
+	return layout_item_bytes(layout_key_bytes(item->lengths),
+				 layout_value_bytes(item->lengths));
+}
+
+/*
+ * Release: what was written before is seen by whoever sees the state.  Readers
+ * are other machines' NICs (or the software device), which verify all the same.
+ */
+static void state_store(struct layout_item *item, uint64_t state)
+{
+	__atomic_store_n(&item->state, state, __ATOMIC_RELEASE);
+}
+
+static uint64_t checksum(const struct store *s, const struct layout_item *item, uint64_t version)
+{
+	return hash_item(item, item_bytes(item), version, table_offset(s->table, item));
+}
+
+static unsigned key_len_code(const struct store_change *c)
+{
+	return layout_len_encode(layout_item_bytes(c->key_bytes, c->value_bytes));
+}
+
+struct layout_item *store_item_new(struct store_worker *w, const void *key, unsigned key_bytes,
+				   uint64_t value_bytes, uint64_t expiry_ms)
+{
+	struct layout_item *item = heap_alloc(w->heap, layout_item_bytes(key_bytes, value_bytes));
+
+	if (!item)
+		return NULL;
+	state_store(item, 0);
+	item->checksum = 0;
+	item->lengths = layout_lengths(value_bytes, key_bytes);
+	item->expiry_ms = expiry_ms;
+	memcpy(item->data, key, key_bytes);
+	return item;
+}
+
+void store_item_delete(struct store_worker *w, struct layout_item *item)
+{
+	uint64_t bytes = item_bytes(item);
+
+	state_store(item, 0);
+	heap_free(w->heap, item, bytes);
+}
+
+/* ------------------------------------------------- stripes and lock words */
+
+/* A change under way: the stripe is marked and the buckets are locked. */
+struct work {
+	_Atomic uint32_t *mark;
+	struct index_spot spot;
+	struct index_entry entry;
+	struct layout_item *old; /* NULL: there is no such key */
+};
+
+static struct layout_item *item_at(const struct store *s, uint64_t word)
+{
+	return (struct layout_item *)(s->table->base + layout_word_offset(word));
+}
+
+/*
+ * The lock word as this worker may act on it: free, or held with exactly the
+ * change's token (6).
+ */
+static bool is_permitted(const struct store *s, const struct store_change *c)
+{
+	uint64_t stripe = layout_stripe(c->hash.b, s->table->stripes);
+	uint64_t word = atomic_load_explicit(&s->table->locks[stripe], memory_order_acquire);
+
+	return word == c->token;
+}
+
+static void leave(struct store_worker *w, struct work *k)
+{
+	index_unlock(w->store->index, &k->spot);
+	/* Release: pairs with the exchange in enter(). */
+	atomic_store_explicit(k->mark, 0, memory_order_release);
+}
+
+/*
+ * Marks, locks, finds, and looks at the lock word before and after (3).  False:
+ * another worker or a lock holder is in the way, and nothing is held.
+ */
+static bool enter(struct store_worker *w, const struct store_change *c, struct work *k)
+{
+	struct store *s = w->store;
+
+	if (!is_permitted(s, c))
+		return false;
+	k->mark = &s->table->marks[layout_stripe(c->hash.b, s->table->stripes)];
+	/* Mutex among workers; full fence towards lock holders, whose compare-and-
+	 * swap comes before their READ: one of the two sees the other. */
+	if (atomic_exchange_explicit(k->mark, 1, memory_order_seq_cst))
+		return false;
+	index_lock(s->index, c->hash, &k->spot);
+	k->old = NULL;
+	if (index_find(s->index, &k->spot, c->key, c->key_bytes, &k->entry))
+		k->old = item_at(s, k->entry.word);
+	/* The mark shows in the item, where a lock holder's one READ sees it (4). */
+	if (k->old)
+		state_store(k->old, k->old->state | LAYOUT_PENDING);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (is_permitted(s, c))
+		return true;
+	if (k->old)
+		state_store(k->old, k->old->state & ~LAYOUT_PENDING);
+	leave(w, k);
+	return false;
+}
+
+/* Ends a change that did nothing. */
+static void leave_unchanged(struct store_worker *w, struct work *k)
+{
+	if (k->old)
+		state_store(k->old, k->old->state & ~LAYOUT_PENDING);
+	leave(w, k);
+}
+
+static bool is_expired(const struct store *s, const struct layout_item *item)
+{
+	return item->expiry_ms && item->expiry_ms <= store_clock_ms(s);
+}
+
+static bool condition_holds(const struct store *s, const struct store_change *c,
+			    const struct layout_item *old)
+{
+	bool there = old && !is_expired(s, old);
+
+	if ((c->flags & WIRE_IF_ABSENT) && there)
+		return false;
+	if ((c->flags & WIRE_IF_PRESENT) && !there)
+		return false;
+	if (c->flags & WIRE_IF_VERSION)
+		return there && layout_state_version(old->state) == c->version;
+	return true;
+}
+
+static void tell(const struct store *s, const struct work *k, struct store_result *r)
+{
+	const struct layout_item *item = item_at(s, k->entry.word);
+
+	r->version = layout_state_version(item->state);
+	r->value_bytes = layout_value_bytes(item->lengths);
+	r->bucket = k->entry.bucket;
+	r->slot = k->entry.slot;
+	r->word = k->entry.word;
+}
+
+/* ----------------------------------------------------------------- changes */
+
+static bool fits_in_place(const struct store_change *c, const struct work *k)
+{
+	uint64_t bytes = layout_item_bytes(c->key_bytes, c->value_bytes);
+
+	return !c->item && bytes <= LAYOUT_INPLACE_BYTES_MAX &&
+	       key_len_code(c) == layout_word_len_code(k->entry.word);
+}
+
+static void update_in_place(struct store_worker *w, const struct store_change *c, struct work *k)
+{
+	struct store *s = w->store;
+	struct layout_item *item = k->old;
+	uint64_t old = layout_state_version(item->state), version = next_version(s);
+	struct layout_item *copy = (struct layout_item *)w->scratch->item;
+
+	/* Readers that meet UPDATING take the old item from here. */
+	w->scratch->new_version = version;
+	memcpy(copy, item, item_bytes(item));
+	copy->state = layout_state(old, LAYOUT_LIVE, 0);
+	state_store(item, layout_state(old, LAYOUT_UPDATING, w->id) | LAYOUT_PENDING);
+	atomic_thread_fence(memory_order_seq_cst);
+
+	item->lengths = layout_lengths(c->value_bytes, c->key_bytes);
+	item->expiry_ms = c->expiry_ms;
+	memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
+	item->checksum = checksum(s, item, version);
+	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
+}
+
+static void update_elsewhere(struct store_worker *w, struct work *k, struct layout_item *item,
+			     unsigned len_code)
+{
+	struct store *s = w->store;
+	struct layout_item *old = k->old;
+	uint64_t old_version = layout_state_version(old->state), version = next_version(s);
+
+	w->scratch->old_word = k->entry.word;
+	w->scratch->old_version = old_version;
+	__atomic_store_n(&w->scratch->new_version, version, __ATOMIC_RELEASE);
+	item->checksum = checksum(s, item, version);
+	state_store(item, layout_state(version, LAYOUT_PREPARED, w->id));
+	index_replace(s->index, &k->entry, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
+		      len_code);
+	state_store(old, layout_state(old_version, LAYOUT_DEAD, w->id));
+	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
+}
+
+static bool insert(struct store_worker *w, struct work *k, struct layout_item *item,
+		   unsigned len_code)
+{
+	struct store *s = w->store;
+	uint64_t version = next_version(s);
+
+	item->checksum = checksum(s, item, version);
+	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
+	if (index_insert(s->index, &k->spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
+			 len_code, &k->entry))
+		return true;
+	state_store(item, 0);
+	return false;
+}
+
+/* The change's item: the caller's, or a new one with the value copied in. */
+static struct layout_item *change_item(struct store_worker *w, const struct store_change *c)
+{
+	if (c->item)
+		return c->item;
+	struct layout_item *item =
+		store_item_new(w, c->key, c->key_bytes, c->value_bytes, c->expiry_ms);
+	if (item)
+		memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
+	return item;
+}
+
+static int put_elsewhere(struct store_worker *w, const struct store_change *c, struct work *k)
+{
+	struct layout_item *item = change_item(w, c);
+
+	if (!item)
+		return WIRE_EMEMORY;
+	if (k->old) {
+		update_elsewhere(w, k, item, key_len_code(c));
+	} else if (!insert(w, k, item, key_len_code(c))) {
+		if (!c->item)
+			store_item_delete(w, item);
+		return WIRE_EMEMORY;
+	}
+	return WIRE_OK;
+}
+
+int store_put(struct store_worker *w, const struct store_change *c, struct store_result *r)
+{
+	struct store *s = w->store;
+	struct layout_item *freed = NULL;
+	struct work k;
+	int status = WIRE_OK;
+
+	if (!enter(w, c, &k))
+		return STORE_ASIDE;
+	uint64_t old_bytes = k.old ? layout_value_bytes(k.old->lengths) : 0;
+	if (!condition_holds(s, c, k.old)) {
+		if (k.old)
+			tell(s, &k, r);
+		leave_unchanged(w, &k);
+		return WIRE_CONDITION;
+	}
+	if (k.old && fits_in_place(c, &k)) {
+		update_in_place(w, c, &k);
+	} else {
+		status = put_elsewhere(w, c, &k);
+		freed = k.old;
+	}
+	if (status != WIRE_OK) {
+		leave_unchanged(w, &k);
+		return status;
+	}
+	tell(s, &k, r);
+	leave(w, &k);
+	atomic_fetch_add_explicit(&s->value_bytes, c->value_bytes - old_bytes,
+				  memory_order_relaxed);
+	if (freed)
+		store_item_delete(w, freed);
+	else
+		index_grow(s->index);
+	return WIRE_OK;
+}
+
+int store_remove(struct store_worker *w, const struct store_change *c, struct store_result *r)
+{
+	struct store *s = w->store;
+	struct work k;
+
+	if (!enter(w, c, &k))
+		return STORE_ASIDE;
+	bool there = k.old && !is_expired(s, k.old);
+	if (!there || !condition_holds(s, c, k.old)) {
+		leave_unchanged(w, &k);
+		return there ? WIRE_CONDITION : WIRE_NOT_FOUND;
+	}
+	tell(s, &k, r);
+	uint64_t bytes = layout_value_bytes(k.old->lengths);
+	state_store(k.old, layout_state(layout_state_version(k.old->state), LAYOUT_DELETED, 0));
+	index_remove(s->index, &k.entry);
+	leave(w, &k);
+	atomic_fetch_sub_explicit(&s->value_bytes, bytes, memory_order_relaxed);
+	store_item_delete(w, k.old);
+	return WIRE_OK;
+}
+
+/* --------------------------------------------------------------------- get */
+
+static struct layout_item *copy_item(struct store_worker *w, const struct layout_item *item)
+{
+	unsigned key_bytes = layout_key_bytes(item->lengths);
+	uint64_t value_bytes = layout_value_bytes(item->lengths);
+	uint64_t version = layout_state_version(item->state);
+	struct layout_item *copy =
+		store_item_new(w, item->data, key_bytes, value_bytes, item->expiry_ms);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy->data + key_bytes, item->data + key_bytes, value_bytes);
+	copy->checksum = checksum(w->store, copy, version);
+	state_store(copy, layout_state(version, LAYOUT_LIVE, 0));
+	return copy;
+}
+
+/*
+ * A reader needs the stripe's mark, so that the item stays while it is copied,
+ * but no permission: a locked key is readable.  False: the mark is taken.
+ */
+static bool enter_reader(struct store_worker *w, const struct store_change *c, struct work *k)
+{
+	struct store *s = w->store;
+
+	k->mark = &s->table->marks[layout_stripe(c->hash.b, s->table->stripes)];
+	if (atomic_exchange_explicit(k->mark, 1, memory_order_seq_cst))
+		return false;
+	index_lock(s->index, c->hash, &k->spot);
+	k->old = NULL;
+	if (index_find(s->index, &k->spot, c->key, c->key_bytes, &k->entry))
+		k->old = item_at(s, k->entry.word);
+	index_unlock(s->index, &k->spot);
+	if (k->old && is_expired(s, k->old))
+		k->old = NULL;
+	return true;
+}
+
+static void leave_reader(struct work *k)
+{
+	atomic_store_explicit(k->mark, 0, memory_order_release);
+}
+
+int store_head(struct store_worker *w, const struct store_change *c, struct store_result *r)
+{
+	struct work k;
+
+	if (!enter_reader(w, c, &k))
+		return STORE_ASIDE;
+	if (k.old)
+		tell(w->store, &k, r);
+	leave_reader(&k);
+	return k.old ? WIRE_OK : WIRE_NOT_FOUND;
+}
+
+int store_get(struct store_worker *w, const struct store_change *c, void *buf, size_t buf_bytes,
+	      struct store_result *r, struct layout_item **copy)
+{
+	struct work k;
+	int status = WIRE_NOT_FOUND;
+
+	*copy = NULL;
+	if (!enter_reader(w, c, &k))
+		return STORE_ASIDE;
+	if (k.old) {
+		tell(w->store, &k, r);
+		status = WIRE_OK;
+		if (r->value_bytes <= buf_bytes)
+			memcpy(buf, k.old->data + c->key_bytes, r->value_bytes);
+		else if (!(*copy = copy_item(w, k.old)))
+			status = WIRE_EMEMORY;
+	}
+	leave_reader(&k);
+	return status;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * store.h -- the operations on keys, as workers execute them.
+ *
+ * Any number of workers at once, each with its own struct store_worker.  None of
+ * these functions blocks: where another worker or a lock holder is in the way
+ * they return STORE_ASIDE, and the caller tries again later.
+ */
+#ifndef SERVER_STORE_H
+#define SERVER_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/wire.h"
+#include "server/index.h"
+#include "server/table.h"
+
+#define STORE_ASIDE (-1) /* beside enum wire_status */
+
+struct store {
+	struct table *table;
+	struct index *index;
+	_Atomic uint64_t version;     /* the last one given out */
+	_Atomic uint64_t value_bytes; /* of all live items */
+	uint64_t clock_start_ns;
+};
+
+struct store_worker {
+	struct store *store;
+	unsigned id;
+	struct heap *heap;
+	struct layout_scratch *scratch;
+};
+
+/* A change, as it came in. */
+struct store_change {
+	struct hash hash;
+	const void *key;
+	unsigned key_bytes;
+	const void *value; /* NULL: `item` has it */
+	uint64_t value_bytes;
+	/* Memory for the new item that the caller allocated (store_item_new) and
+	 * filled in; taken over by a store_put that returns WIRE_OK. */
+	struct layout_item *item;
+	uint64_t token;
+	uint64_t expiry_ms;
+	uint64_t version; /* of WIRE_IF_VERSION */
+	unsigned flags;   /* enum wire_flag */
+};
+
+/* What it did. */
+struct store_result {
+	uint64_t version;
+	uint64_t value_bytes;
+	uint64_t bucket;
+	unsigned slot;
+	uint64_t word;
+};
+
+/* 0, or -1 after setting err. */
+int store_new(struct table *table, struct store **store, struct err *err);
+void store_delete(struct store **store);
+
+/* 0 or an errno value. */
+int store_worker_init(struct store_worker *worker, struct store *store, unsigned id);
+void store_worker_fini(struct store_worker *worker);
+
+/* These return an enum wire_status or STORE_ASIDE. */
+int store_put(struct store_worker *worker, const struct store_change *change,
+	      struct store_result *result);
+int store_remove(struct store_worker *worker, const struct store_change *change,
+		 struct store_result *result);
+
+/*
+ * GET: copies the value to `buf` if it has room; otherwise to a copy of the item
+ * that only the caller knows of (*copy, to be given to store_item_delete).
+ */
+int store_get(struct store_worker *worker, const struct store_change *key, void *buf,
+	      size_t buf_bytes, struct store_result *result, struct layout_item **copy);
+
+/* The same without the value. */
+int store_head(struct store_worker *worker, const struct store_change *key,
+	       struct store_result *result);
+
+/* Memory for an item, or NULL; its key, lengths and expiry are set, its state is dead. */
+struct layout_item *store_item_new(struct store_worker *worker, const void *key,
+				   unsigned key_bytes, uint64_t value_bytes, uint64_t expiry_ms);
+void store_item_delete(struct store_worker *worker, struct layout_item *item);
+
+/* The largest value whose item could ever fit. */
+bool store_fits(const struct store *store, uint64_t item_bytes);
+
+/* kvd's clock, from its start. */
+uint64_t store_clock_ms(const struct store *store);
+
+#endif

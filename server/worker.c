@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A worker: one thread, one completion queue, one shared receive queue, and the
+ * connections that were given to it.
+ *
+ * Happy path: poll a batch, execute each request, post the replies (one doorbell
+ * per connection), refill the receive queue in one chain; nothing to do: spin for
+ * a while, then sleep until an event.  A request that another worker or a lock
+ * holder is in the way of is set aside with its buffer and tried again; when too
+ * many are aside it is answered "busy".
+ *
+ * Teardown of a connection: its queue pair goes to error, what was under way is
+ * flushed through the completion queue, and after the last of it (or LAST_WQE for
+ * what was received, or a second at the latest) the main thread destroys it.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "server/server.h"
+
+#define BATCH 32
+#define RX_COUNT 1024u
+#define TX_COUNT 512u
+#define DEFERRED_MAX (RX_COUNT / 2)
+/* A request may be aside for as long before it is answered "busy". */
+#define ASIDE_NS_MAX 2000000000ull
+#define CLOSE_NS_MAX 1000000000ull
+#define SPIN_NS 30000ull
+#define STOP_NS_MAX 5000000000ull
+
+uint64_t clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* ------------------------------------------------------------- connections */
+
+static struct conn **map_slot(struct worker *w, uint32_t qp_num)
+{
+	struct conn **at = &w->map[qp_num % WORKER_MAP];
+
+	while (*at && (*at)->qp->qp_num != qp_num)
+		at = &(*at)->map_next;
+	return at;
+}
+
+static struct conn *map_find(struct worker *w, uint32_t qp_num)
+{
+	return *map_slot(w, qp_num);
+}
+
+static void adopt(struct worker *w, struct conn *c)
+{
+	struct conn **at = map_slot(w, c->qp->qp_num);
+
+	c->map_next = NULL;
+	*at = c;
+	c->worker_next = w->conns;
+	c->worker_prev = &w->conns;
+	if (w->conns)
+		w->conns->worker_prev = &c->worker_next;
+	w->conns = c;
+}
+
+/* Gives back the buffers; retry_deferred(), which may be running, drops the rest. */
+static void forget_deferred(struct worker *w, const struct conn *c)
+{
+	for (uint32_t i = 0; i < w->deferred_count; i++) {
+		struct deferred *d = &w->deferred[i];
+		if (d->conn != c)
+			continue;
+		w->rx_free[w->rx_free_count++] = d->buffer;
+		d->conn = NULL;
+	}
+}
+
+void conn_close(struct conn *c, const char *reason)
+{
+	struct worker *w = c->worker;
+
+	if (c->state == CONN_CLOSING)
+		return;
+	log_info("connection %llu from %s closed: %s", (unsigned long long)c->connection_id,
+		 c->peer.text, reason);
+	if (c->state == CONN_READY)
+		atomic_fetch_sub_explicit(&w->server->connections, 1, memory_order_relaxed);
+	c->state = CONN_CLOSING;
+	c->close_ns = clock_ns() + CLOSE_NS_MAX;
+	link_qp_set_error(w->server->verbs, c->qp);
+	w->closing++;
+	forget_deferred(w, c);
+}
+
+static void bury(struct worker *w, struct conn *c)
+{
+	struct conn **at = map_slot(w, c->qp->qp_num);
+
+	if (c->is_dirty)
+		reply_flush(w);
+	if (c->copy)
+		store_item_delete(&w->store, c->copy);
+	*at = c->map_next;
+	*c->worker_prev = c->worker_next;
+	if (c->worker_next)
+		c->worker_next->worker_prev = c->worker_prev;
+	w->closing--;
+	atomic_fetch_sub_explicit(&w->load, 1, memory_order_relaxed);
+	conn_done(c);
+}
+
+/* Whether nothing of a closing connection is under way any more. */
+static bool is_drained(const struct conn *c, uint64_t now)
+{
+	if (c->pulls)
+		return false; /* its READs write into table memory until they complete */
+	return now >= c->close_ns || (!c->sends && atomic_load(&c->last_wqe));
+}
+
+static void progress_conns(struct worker *w, bool idle)
+{
+	uint64_t now = clock_ns();
+	struct conn *next;
+
+	for (struct conn *c = w->conns; c; c = next) {
+		next = c->worker_next;
+		if (c->state != CONN_CLOSING && atomic_load(&c->disconnected))
+			conn_close(c, "disconnected by the peer");
+		/* Only with an empty completion queue is nothing of it left there. */
+		if (c->state == CONN_CLOSING && idle && is_drained(c, now))
+			bury(w, c);
+	}
+}
+
+static void take_inbox(struct worker *w)
+{
+	pthread_mutex_lock(&w->inbox_lock);
+	struct conn *c = w->inbox, *next;
+	w->inbox = NULL;
+	pthread_mutex_unlock(&w->inbox_lock);
+	for (; c; c = next) {
+		next = c->next;
+		adopt(w, c);
+	}
+}
+
+void worker_give(struct worker *w, struct conn *c)
+{
+	c->worker = w;
+	pthread_mutex_lock(&w->inbox_lock);
+	c->next = w->inbox;
+	w->inbox = c;
+	pthread_mutex_unlock(&w->inbox_lock);
+	worker_wake(w);
+}
+
+void worker_wake(struct worker *w)
+{
+	atomic_store(&w->poked, true);
+	if (eventfd_write(w->wake_fd, 1))
+		log_error("can't wake a worker: %s", strerror(errno));
+}
+
+/* ----------------------------------------------------------------- receive */
+
+static uint8_t *rx_buffer(const struct worker *w, uint32_t i)
+{
+	return w->memory + (size_t)i * WIRE_MESSAGE_BYTES_MAX;
+}
+
+/* Posts all free buffers in chains. */
+static int refill(struct worker *w)
+{
+	struct ibv_recv_wr wr[BATCH], *bad;
+	struct ibv_sge sge[BATCH];
+
+	while (w->rx_free_count) {
+		uint32_t n = w->rx_free_count < BATCH ? w->rx_free_count : BATCH;
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t b = w->rx_free[--w->rx_free_count];
+			sge[i] = (struct ibv_sge){ .addr = (uintptr_t)rx_buffer(w, b),
+						   .length = WIRE_MESSAGE_BYTES_MAX,
+						   .lkey = w->mr->lkey };
+			wr[i] = (struct ibv_recv_wr){ .wr_id = b, .sg_list = &sge[i], .num_sge = 1,
+						      .next = i + 1 < n ? &wr[i + 1] : NULL };
+		}
+		int rc = ibv_post_srq_recv(w->srq, wr, &bad);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static void set_aside(struct worker *w, struct conn *c, uint32_t buffer, uint32_t bytes)
+{
+	if (w->deferred_count == DEFERRED_MAX) {
+		request_answer_busy(w, c, rx_buffer(w, buffer));
+		w->rx_free[w->rx_free_count++] = buffer;
+		return;
+	}
+	w->deferred[w->deferred_count++] = (struct deferred){ c, buffer, bytes, clock_ns() };
+}
+
+static enum request_fate retry_one(struct worker *w, const struct deferred *d, uint64_t now)
+{
+	if (now - d->since_ns <= ASIDE_NS_MAX)
+		return request_handle(w, d->conn, rx_buffer(w, d->buffer), d->bytes);
+	request_answer_busy(w, d->conn, rx_buffer(w, d->buffer));
+	return REQUEST_DONE;
+}
+
+static void retry_deferred(struct worker *w)
+{
+	uint32_t n = w->deferred_count, kept = 0;
+	uint64_t now = clock_ns();
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct deferred d = w->deferred[i];
+		if (!d.conn)
+			continue;
+		w->deferred[i].conn = NULL; /* or conn_close() would free the buffer too */
+		if (retry_one(w, &d, now) == REQUEST_DONE)
+			w->rx_free[w->rx_free_count++] = d.buffer;
+		else
+			w->deferred[kept++] = d;
+	}
+	w->deferred_count = kept;
+}
+
+static void received(struct worker *w, const struct ibv_wc *wc)
+{
+	uint32_t buffer = (uint32_t)wc->wr_id;
+	struct conn *c = map_find(w, wc->qp_num);
+
+	if (!c) {
+		/* Its connection was handed over, but not taken yet. */
+		take_inbox(w);
+		c = map_find(w, wc->qp_num);
+	}
+	if (c && c->state != CONN_CLOSING && wc->status == IBV_WC_SUCCESS) {
+		if (request_handle(w, c, rx_buffer(w, buffer), wc->byte_len) == REQUEST_ASIDE) {
+			set_aside(w, c, buffer, wc->byte_len);
+			return;
+		}
+	} else if (c && wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR) {
+		conn_close(c, ibv_wc_status_str(wc->status));
+	}
+	w->rx_free[w->rx_free_count++] = buffer;
+}
+
+static void sent(struct worker *w, const struct ibv_wc *wc)
+{
+	void *ptr = wr_ptr(wc->wr_id);
+	struct conn *c;
+
+	if (!ptr)
+		return; /* an unsignalled one, flushed */
+	if (wr_kind(wc->wr_id) == WR_TX)
+		c = ((struct tx *)ptr)->conn;
+	else
+		c = map_find(w, wc->qp_num);
+	if (c)
+		c->sq_used -= wr_count(wc->wr_id);
+	if (c && wc->status != IBV_WC_SUCCESS)
+		conn_close(c, ibv_wc_status_str(wc->status));
+	if (wr_kind(wc->wr_id) == WR_TX)
+		reply_completed(w, ptr);
+	else
+		pull_completed(w, ptr, wc);
+}
+
+/* -------------------------------------------------------------------- loop */
+
+static int poll_batch(struct worker *w)
+{
+	struct ibv_wc wc[BATCH];
+	int n = ibv_poll_cq(w->cq, BATCH, wc);
+
+	for (int i = 0; i < n; i++) {
+		/* The opcode is undefined in an error: receives have no kind. */
+		if (wr_kind(wc[i].wr_id) != WR_NONE && wr_ptr(wc[i].wr_id) && wr_count(wc[i].wr_id))
+			sent(w, &wc[i]);
+		else if (wc[i].wr_id != 0 || wc[i].status == IBV_WC_SUCCESS)
+			received(w, &wc[i]);
+	}
+	return n;
+}
+
+/* Something waits that no completion will announce. */
+static bool has_waiting(const struct worker *w)
+{
+	return w->deferred_count || w->dirty || w->closing || pulls_waiting(w);
+}
+
+static void sleep_for_event(struct worker *w)
+{
+	struct pollfd fds[2] = { { .fd = w->channel->fd, .events = POLLIN },
+				 { .fd = w->wake_fd, .events = POLLIN } };
+	struct ibv_cq *cq;
+	void *context;
+	eventfd_t value;
+
+	int n = poll(fds, 2, has_waiting(w) ? 1 : 1000);
+	if (n <= 0)
+		return;
+	if ((fds[0].revents & POLLIN) &&
+	    !w->server->verbs->get_cq_event(w->channel, &cq, &context) && ++w->events == 64) {
+		w->server->verbs->ack_cq_events(w->cq, w->events);
+		w->events = 0;
+	}
+	if (fds[1].revents & POLLIN)
+		eventfd_read(w->wake_fd, &value);
+}
+
+/* Nothing came: spin for a while, arm the event, look once more, sleep. */
+static int wait_batch(struct worker *w)
+{
+	int policy = w->server->options.poll;
+	uint64_t until = clock_ns() + SPIN_NS;
+	int n = 0;
+
+	while (policy != POLL_EVENT && (policy == POLL_BUSY || clock_ns() < until)) {
+		for (int i = 0; i < 16 && !n; i++)
+			n = poll_batch(w);
+		if (n || atomic_load_explicit(&w->poked, memory_order_relaxed) ||
+		    (policy == POLL_BUSY && has_waiting(w)))
+			return n;
+	}
+	ibv_req_notify_cq(w->cq, 0);
+	n = poll_batch(w);
+	if (!n)
+		sleep_for_event(w);
+	return n;
+}
+
+static bool stop_is_due(const struct worker *w, bool idle, uint64_t *deadline_ns)
+{
+	if (!atomic_load(&w->stopping))
+		return false;
+	if (!*deadline_ns)
+		*deadline_ns = clock_ns() + STOP_NS_MAX;
+	return clock_ns() > *deadline_ns || (idle && !has_waiting(w));
+}
+
+static void close_all(struct worker *w)
+{
+	for (struct conn *c = w->conns; c; c = c->worker_next)
+		conn_close(c, "kvd stops");
+	for (uint64_t until = clock_ns() + CLOSE_NS_MAX + CLOSE_NS_MAX;
+	     w->conns && clock_ns() < until;) {
+		bool idle = poll_batch(w) == 0;
+		progress_conns(w, idle);
+		if (idle)
+			sleep_for_event(w);
+	}
+}
+
+static void *run(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t deadline_ns = 0;
+	int n = 0;
+	char where[128];
+
+	affinity_pin(w->server, w->id, where, sizeof where);
+	log_debug("worker %u runs on %s", w->id, where);
+	for (;;) {
+		if (n == 0)
+			n = wait_batch(w);
+		else
+			n = poll_batch(w);
+		if (atomic_load_explicit(&w->poked, memory_order_relaxed)) {
+			atomic_store(&w->poked, false);
+			take_inbox(w);
+			progress_conns(w, n == 0);
+		} else if (w->closing) {
+			progress_conns(w, n == 0);
+		}
+		if (w->deferred_count)
+			retry_deferred(w);
+		pulls_retry(w);
+		reply_flush(w);
+		int rc = refill(w);
+		if (rc)
+			log_error("worker %u can't refill its receive queue: %s", w->id,
+				  strerror(rc));
+		if (stop_is_due(w, n == 0, &deadline_ns))
+			break;
+	}
+	close_all(w);
+	return NULL;
+}
+
+/* ---------------------------------------------------------- start and stop */
+
+static int new_queues(struct worker *w, struct err *err)
+{
+	struct server *s = w->server;
+	const struct verbs *v = s->verbs;
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = w->rx_count, .max_sge = 1 } };
+	uint32_t cqe = w->rx_count + (uint32_t)s->options.connections / s->worker_count * 128 + 128;
+
+	if (cqe > s->limits.cqe_max)
+		cqe = s->limits.cqe_max;
+	w->channel = v->create_comp_channel(s->ctx);
+	if (!w->channel)
+		return err_set_errno(err, -1, errno, "can't create a completion channel");
+	w->cq = v->create_cq(s->ctx, (int)cqe, w, w->channel, 0);
+	if (!w->cq)
+		return err_set_errno(err, -1, errno, "can't create a completion queue of %u entries",
+				     cqe);
+	w->srq = v->create_srq(s->pd, &srq);
+	if (!w->srq)
+		return err_set_errno(err, -1, errno, "can't create a shared receive queue of %u entries",
+				     w->rx_count);
+	return 0;
+}
+
+static int new_buffers(struct worker *w, struct err *err)
+{
+	w->memory_bytes = (size_t)(w->rx_count + w->tx_count) * WIRE_MESSAGE_BYTES_MAX;
+	w->memory = mmap(NULL, w->memory_bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (w->memory == MAP_FAILED) {
+		w->memory = NULL;
+		return err_set_errno(err, -1, errno, "can't get memory for message buffers");
+	}
+	w->mr = w->server->verbs->reg_mr(w->server->pd, w->memory, w->memory_bytes,
+					 IBV_ACCESS_LOCAL_WRITE);
+	if (!w->mr)
+		return err_set_errno(err, -1, errno,
+				     "can't register %zu KiB of message buffers (see 'ulimit -l')",
+				     w->memory_bytes >> 10);
+	w->rx_free = calloc(w->rx_count, sizeof *w->rx_free);
+	w->tx = calloc(w->tx_count, sizeof *w->tx);
+	w->deferred = calloc(DEFERRED_MAX, sizeof *w->deferred);
+	if (!w->rx_free || !w->tx || !w->deferred)
+		return err_set(err, -1, "out of memory");
+	/* Buffer 0 is never a receive buffer: a wr_id of 0 is a flushed send. */
+	for (uint32_t i = 1; i < w->rx_count; i++)
+		w->rx_free[w->rx_free_count++] = i;
+	for (uint32_t i = 0; i < w->tx_count; i++) {
+		w->tx[i].data = rx_buffer(w, w->rx_count + i);
+		w->tx[i].next = w->tx_free;
+		w->tx_free = &w->tx[i];
+	}
+	return 0;
+}
+
+int worker_new(struct server *s, struct worker *w, unsigned id, struct err *err)
+{
+	w->server = s;
+	w->id = id;
+	w->rx_count = RX_COUNT < s->limits.srq_wr_max ? RX_COUNT : s->limits.srq_wr_max;
+	w->tx_count = TX_COUNT;
+	pthread_mutex_init(&w->inbox_lock, NULL);
+	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->wake_fd < 0)
+		return err_set_errno(err, -1, errno, "eventfd");
+	int rc = store_worker_init(&w->store, s->store, id);
+	if (rc)
+		return err_set_errno(err, -1, rc, "can't make worker %u's heap", id);
+	if (pulls_new(w))
+		return err_set(err, -1, "out of memory");
+	if (new_queues(w, err) || new_buffers(w, err))
+		return -1;
+	rc = refill(w);
+	return rc ? err_set_errno(err, -1, rc, "can't post receives") : 0;
+}
+
+int worker_start(struct worker *w, struct err *err)
+{
+	int rc = pthread_create(&w->thread, NULL, run, w);
+
+	return rc ? err_set_errno(err, -1, rc, "can't start worker %u", w->id) : 0;
+}
+
+void worker_stop(struct worker *w)
+{
+	atomic_store(&w->stopping, true);
+	worker_wake(w);
+	pthread_join(w->thread, NULL);
+}
+
+/* After every connection was destroyed. */
+void worker_delete(struct worker *w)
+{
+	const struct verbs *v = w->server->verbs;
+
+	if (w->srq)
+		v->destroy_srq(w->srq);
+	if (w->cq) {
+		v->ack_cq_events(w->cq, w->events);
+		v->destroy_cq(w->cq);
+	}
+	if (w->channel)
+		v->destroy_comp_channel(w->channel);
+	if (w->mr)
+		v->dereg_mr(w->mr);
+	if (w->memory)
+		munmap(w->memory, w->memory_bytes);
+	free(w->rx_free);
+	free(w->tx);
+	free(w->deferred);
+	pulls_delete(w);
+	store_worker_fini(&w->store);
+	if (w->wake_fd >= 0)
+		close(w->wake_fd);
+	pthread_mutex_destroy(&w->inbox_lock);
+}
