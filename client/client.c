@@ -153,6 +153,7 @@ int kvd_session_new(kvd_client *client, kvd_session **session)
 	s->rx_count = s->depth + 1;
 	s->sq_depth = 4 * s->depth + 64;
 	s->done_end = &s->done;
+	spin_init(&s->spin);
 	if (!client->verbs)
 		rc = KVD_EINVAL;
 	else if ((rc = new_memory(s)))

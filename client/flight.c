@@ -18,7 +18,6 @@
 
 #define BATCH 32
 #define SIGNAL_EVERY 16u
-#define SPIN_NS 20000ull
 #define CM_LOOK_NS 1000000ull
 
 uint64_t session_now_ns(void)
@@ -298,7 +297,7 @@ static void check_deadlines(struct kvd_session *s, uint64_t now)
 int flight_poll(struct kvd_session *s, uint64_t until_ns)
 {
 	int policy = s->client->options.poll;
-	uint64_t now = 0, spin_end = 0;
+	uint64_t now = 0, start = 0;
 
 	flight_flush(s);
 	while (!s->done && !s->broken && s->in_flight) {
@@ -306,8 +305,8 @@ int flight_poll(struct kvd_session *s, uint64_t until_ns)
 		if (n > 0)
 			continue;
 		now = session_now_ns();
-		if (!spin_end)
-			spin_end = now + SPIN_NS;
+		if (!start)
+			start = now;
 		if (now - s->last_cm_look_ns > CM_LOOK_NS) {
 			s->last_cm_look_ns = now;
 			look_at_cm(s);
@@ -315,9 +314,12 @@ int flight_poll(struct kvd_session *s, uint64_t until_ns)
 		}
 		if (now >= until_ns || s->broken)
 			break;
-		if (policy == KVD_POLL_EVENT || (policy == KVD_POLL_ADAPTIVE && now >= spin_end))
+		if (policy == KVD_POLL_EVENT || (policy == KVD_POLL_ADAPTIVE &&
+						   now - start >= s->spin.limit_ns))
 			sleep_until(s, until_ns);
 	}
+	if (start)
+		spin_learn(&s->spin, session_now_ns() - start);
 	if (s->broken)
 		flight_abort(s);
 	return s->done ? 0 : s->broken ? s->broken_code : 0;

@@ -19,6 +19,7 @@
 #include "common/device.h"
 #include "common/hash.h"
 #include "common/link.h"
+#include "common/spin.h"
 #include "common/wire.h"
 
 #define DEPTH_DEFAULT 32
@@ -166,6 +167,7 @@ struct kvd_session {
 	uint32_t in_flight;
 	uint32_t next_request;
 	uint64_t last_cm_look_ns;
+	struct spin spin;
 	struct kvd_counters counters;
 };
 

@@ -18,6 +18,7 @@
 #include "common/addr.h"
 #include "common/device.h"
 #include "common/link.h"
+#include "common/spin.h"
 #include "common/wire.h"
 #include "server/store.h"
 
@@ -167,6 +168,7 @@ struct worker {
 	struct conn *conns;
 	_Atomic unsigned load; /* connections: main thread adds, worker subtracts */
 	unsigned closing;
+	struct spin spin;
 
 	/* Inbox: connections handed over. */
 	pthread_mutex_t inbox_lock;

@@ -33,7 +33,6 @@
 /* A request may be aside for as long before it is answered "busy". */
 #define ASIDE_NS_MAX 2000000000ull
 #define CLOSE_NS_MAX 1000000000ull
-#define SPIN_NS 30000ull
 #define STOP_NS_MAX 5000000000ull
 
 uint64_t clock_ns(void)
@@ -326,20 +325,23 @@ static void sleep_for_event(struct worker *w)
 static int wait_batch(struct worker *w)
 {
 	int policy = w->server->options.poll;
-	uint64_t until = clock_ns() + SPIN_NS;
+	uint64_t start = clock_ns();
 	int n = 0;
 
-	while (policy != POLL_EVENT && (policy == POLL_BUSY || clock_ns() < until)) {
+	while (policy != POLL_EVENT &&
+	       (policy == POLL_BUSY || clock_ns() - start < w->spin.limit_ns)) {
 		for (int i = 0; i < 16 && !n; i++)
 			n = poll_batch(w);
-		if (n || atomic_load_explicit(&w->poked, memory_order_relaxed) ||
-		    (policy == POLL_BUSY && has_waiting(w)))
+		if (n)
+			spin_learn(&w->spin, clock_ns() - start);
+		if (n || atomic_load_explicit(&w->poked, memory_order_relaxed) || has_waiting(w))
 			return n;
 	}
 	ibv_req_notify_cq(w->cq, 0);
 	n = poll_batch(w);
 	if (!n)
 		sleep_for_event(w);
+	spin_learn(&w->spin, clock_ns() - start);
 	return n;
 }
 
@@ -463,6 +465,7 @@ int worker_new(struct server *s, struct worker *w, unsigned id, struct err *err)
 	w->id = id;
 	w->rx_count = RX_COUNT < s->limits.srq_wr_max ? RX_COUNT : s->limits.srq_wr_max;
 	w->tx_count = TX_COUNT;
+	spin_init(&w->spin);
 	pthread_mutex_init(&w->inbox_lock, NULL);
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->wake_fd < 0)
