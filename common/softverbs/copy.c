@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * copy.c -- copies to and from memory that others change at the same time.
+ *
+ * The shared side is touched in aligned words of 8 bytes (bytes before the first
+ * and after the last), each exactly once, by relaxed atomic loads and stores.
+ * They tear between words, as a READ does, and never inside one.
+ */
+#include <string.h>
+#include "common/softverbs/sv.h"
+
+#define LINE_BYTES 64
+
+typedef uint64_t __attribute__((may_alias)) word_t;
+
+static inline uint64_t load_word(const uint8_t *at)
+{
+	return __atomic_load_n((const word_t *)(const void *)at, __ATOMIC_RELAXED);
+}
+
+static inline void store_word(uint8_t *at, uint64_t value)
+{
+	__atomic_store_n((word_t *)(void *)at, value, __ATOMIC_RELAXED);
+}
+
+static size_t bytes_to_word(const void *at, size_t bytes)
+{
+	size_t n = -(uintptr_t)at & 7;
+
+	return n < bytes ? n : bytes;
+}
+
+static void load_bytes(uint8_t *dst, const uint8_t *src, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		dst[i] = __atomic_load_n(src + i, __ATOMIC_RELAXED);
+}
+
+static void store_bytes(uint8_t *dst, const uint8_t *src, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		__atomic_store_n(dst + i, src[i], __ATOMIC_RELAXED);
+}
+
+void sv_copy_from_shared(void *dst, const void *shared, size_t bytes)
+{
+	const uint8_t *src = shared;
+	uint8_t *to = dst;
+	size_t n = bytes_to_word(src, bytes);
+
+	load_bytes(to, src, n);
+	for (; bytes - n >= 32; n += 32) {
+		uint64_t word[4] = { load_word(src + n), load_word(src + n + 8),
+				     load_word(src + n + 16), load_word(src + n + 24) };
+
+		memcpy(to + n, word, sizeof(word));
+	}
+	for (; bytes - n >= 8; n += 8) {
+		uint64_t word = load_word(src + n);
+
+		memcpy(to + n, &word, sizeof(word));
+	}
+	load_bytes(to + n, src + n, bytes - n);
+}
+
+void sv_copy_to_shared(void *shared, const void *src, size_t bytes)
+{
+	const uint8_t *from = src;
+	uint8_t *to = shared;
+	size_t n = bytes_to_word(to, bytes);
+
+	store_bytes(to, from, n);
+	for (; bytes - n >= 8; n += 8) {
+		uint64_t word;
+
+		memcpy(&word, from + n, sizeof(word));
+		store_word(to + n, word);
+	}
+	store_bytes(to + n, from + n, bytes - n);
+}
+
+void sv_copy_plain(void *dst, const void *src, size_t bytes)
+{
+	memcpy(dst, src, bytes);
+}
+
+uint64_t sv_rng(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t r = a % b;
+
+		a = b;
+		b = r;
+	}
+	return a;
+}
+
+/* Lines of 64 bytes of shared, cut at its own line boundaries, in the order
+ * start, start + step, ... modulo their number. */
+void sv_copy_torn(void *dst, const void *shared, size_t bytes, uint64_t *rng)
+{
+	size_t skew = (uintptr_t)shared % LINE_BYTES;
+	uint64_t lines = (skew + bytes + LINE_BYTES - 1) / LINE_BYTES;
+	uint64_t line = lines ? sv_rng(rng) % lines : 0;
+	uint64_t step = lines ? sv_rng(rng) % lines : 0;
+
+	while (lines && gcd(step, lines) != 1)
+		step++;
+	for (uint64_t i = 0; i < lines; i++, line = (line + step) % lines) {
+		size_t from = line ? (size_t)line * LINE_BYTES - skew : 0;
+		size_t to = ((size_t)line + 1) * LINE_BYTES - skew;
+
+		if (to > bytes)
+			to = bytes;
+		sv_copy_from_shared((uint8_t *)dst + from, (const uint8_t *)shared + from,
+				    to - from);
+		switch (sv_rng(rng) % 8) {
+		case 0:
+			sched_yield();
+			break;
+		case 1:
+			for (int spin = 0; spin < 64; spin++)
+				sv_cpu_relax();
+		}
+	}
+}
+
+void sv_scatter(const struct ibv_sge *sge, int nsge, uint64_t offset, const void *src,
+		size_t bytes, sv_copy_fn *copy)
+{
+	const uint8_t *from = src;
+
+	for (int i = 0; i < nsge && bytes; i++) {
+		size_t room;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		room = sge[i].length - offset;
+		if (room > bytes)
+			room = bytes;
+		copy((uint8_t *)(uintptr_t)sge[i].addr + offset, from, room);
+		from += room;
+		bytes -= room;
+		offset = 0;
+	}
+}
+
+void sv_gather(const struct ibv_sge *sge, int nsge, uint64_t offset, void *dst, size_t bytes,
+	       sv_copy_fn *copy)
+{
+	uint8_t *to = dst;
+
+	for (int i = 0; i < nsge && bytes; i++) {
+		size_t room;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		room = sge[i].length - offset;
+		if (room > bytes)
+			room = bytes;
+		copy(to, (const uint8_t *)(uintptr_t)sge[i].addr + offset, room);
+		to += room;
+		bytes -= room;
+		offset = 0;
+	}
+}

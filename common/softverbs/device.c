@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * device.c -- the device, its contexts, and asynchronous events.
+ *
+ * There is one device, and it is always there.  Each sv_open_device() makes a
+ * context with an event queue of its own.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "common/softverbs/sv.h"
+
+#undef ibv_query_port
+#undef ibv_reg_mr
+
+#define DEVICE_GUID 0x0200536f66740001ull
+
+static struct ibv_device soft_device = {
+	.node_type = IBV_NODE_CA,
+	.transport_type = IBV_TRANSPORT_IB,
+	.name = SV_DEVICE_NAME,
+	.dev_name = SV_DEVICE_NAME,
+	.dev_path = "/dev/null",
+	.ibdev_path = "/dev/null",
+};
+
+int sv_is_soft(const struct ibv_device *device)
+{
+	return device == &soft_device;
+}
+
+/* ---- bells: eventfds that count queued events ---- */
+
+int sv_bell_open(void)
+{
+	return sv_fd_track(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
+}
+
+void sv_bell_ring(int fd)
+{
+	uint64_t one = 1;
+	ssize_t n = write(fd, &one, sizeof(one));
+
+	(void)n; /* fails only at 2^64 - 1 events */
+}
+
+void sv_bell_drop(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	uint64_t count;
+
+	if (poll(&pfd, 1, 0) == 1) {
+		ssize_t n = read(fd, &count, sizeof(count));
+
+		(void)n;
+	}
+}
+
+/* ---- device ---- */
+
+struct ibv_device **sv_get_device_list(int *num_devices)
+{
+	struct ibv_device **list = calloc(2, sizeof(*list));
+
+	if (list)
+		list[0] = &soft_device;
+	if (num_devices)
+		*num_devices = list ? 1 : 0;
+	return list;
+}
+
+void sv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+__be64 sv_get_device_guid(struct ibv_device *device)
+{
+	(void)device;
+	return htobe64(DEVICE_GUID);
+}
+
+static void set_ops(struct ibv_context *context)
+{
+	context->ops.poll_cq = sv_poll_cq;
+	context->ops.req_notify_cq = sv_req_notify_cq;
+	context->ops.post_send = sv_post_send;
+	context->ops.post_recv = sv_post_recv;
+	context->ops.post_srq_recv = sv_post_srq_recv;
+}
+
+struct ibv_context *sv_open_device(struct ibv_device *device)
+{
+	struct sv_ctx *ctx;
+
+	if (!sv_is_soft(device)) {
+		errno = ENODEV;
+		return NULL;
+	}
+	if (!sv_proc_get())
+		return NULL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return NULL;
+	ctx->tail = &ctx->head;
+	ctx->vctx.sz = sizeof(ctx->vctx);
+	ctx->vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	ctx->vctx.context.device = device;
+	ctx->vctx.context.cmd_fd = -1;
+	ctx->vctx.context.num_comp_vectors = 8;
+	ctx->vctx.context.async_fd = sv_bell_open();
+	if (ctx->vctx.context.async_fd < 0) {
+		free(ctx);
+		return NULL;
+	}
+	pthread_mutex_init(&ctx->vctx.context.mutex, NULL);
+	set_ops(&ctx->vctx.context);
+	return &ctx->vctx.context;
+}
+
+int sv_close_device(struct ibv_context *context)
+{
+	struct sv_ctx *ctx = sv_ctx_of(context);
+
+	if (atomic_load(&ctx->users))
+		return EBUSY;
+	while (ctx->head) {
+		struct sv_async *node = ctx->head;
+
+		ctx->head = node->next;
+		free(node);
+	}
+	sv_fd_close(context->async_fd);
+	pthread_mutex_destroy(&context->mutex);
+	free(ctx);
+	return 0;
+}
+
+int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	(void)context;
+	memset(attr, 0, sizeof(*attr));
+	strcpy(attr->fw_ver, "soft");
+	attr->node_guid = htobe64(DEVICE_GUID);
+	attr->sys_image_guid = attr->node_guid;
+	attr->max_mr_size = UINT64_MAX >> 1;
+	attr->page_size_cap = 0xfffff000;
+	attr->max_qp = SV_QPS - 1;
+	attr->max_qp_wr = SV_MAX_QP_WR;
+	attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+				 IBV_DEVICE_CHANGE_PHY_PORT;
+	attr->max_sge = SV_MAX_SGE;
+	attr->max_sge_rd = SV_MAX_SGE;
+	attr->max_cq = SV_CQS;
+	attr->max_cqe = SV_MAX_CQE;
+	attr->max_mr = SV_MRS - 1;
+	attr->max_pd = 65536;
+	attr->max_qp_rd_atom = SV_MAX_RD_ATOMIC;
+	attr->max_qp_init_rd_atom = SV_MAX_RD_ATOMIC;
+	attr->max_res_rd_atom = SV_MAX_RD_ATOMIC * (SV_QPS - 1);
+	attr->atomic_cap = IBV_ATOMIC_HCA;
+	attr->max_srq = SV_SRQS;
+	attr->max_srq_wr = SV_MAX_SRQ_WR;
+	attr->max_srq_sge = SV_MAX_SGE;
+	attr->max_pkeys = 1;
+	attr->local_ca_ack_delay = 15;
+	attr->phys_port_cnt = 1;
+	return 0;
+}
+
+int sv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
+{
+	(void)context;
+	if (port != 1)
+		return EINVAL;
+	memset(attr, 0, sizeof(*attr));
+	attr->state = IBV_PORT_ACTIVE;
+	attr->max_mtu = IBV_MTU_4096;
+	attr->active_mtu = IBV_MTU_4096;
+	attr->gid_tbl_len = 2;
+	attr->port_cap_flags = IBV_PORT_CM_SUP;
+	attr->max_msg_sz = SV_MAX_MSG_BYTES;
+	attr->pkey_tbl_len = 1;
+	attr->max_vl_num = 1;
+	attr->active_width = 2; /* 4X */
+	attr->active_speed = 32; /* EDR */
+	attr->phys_state = 5;	 /* link up */
+	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	return 0;
+}
+
+int sv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+	(void)context;
+	if (port != 1 || index < 0 || index > 1) {
+		errno = EINVAL;
+		return -1;
+	}
+	memset(gid, 0, sizeof(*gid));
+	gid->raw[15] = 1; /* ::1 */
+	if (index == 0) { /* ::ffff:127.0.0.1 */
+		gid->raw[10] = gid->raw[11] = 0xff;
+		gid->raw[12] = 127;
+	}
+	return 0;
+}
+
+int sv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	(void)context;
+	if (port != 1 || index) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htobe16(0xffff);
+	return 0;
+}
+
+/* ---- asynchronous events ---- */
+
+static void *event_object(const struct ibv_async_event *event)
+{
+	/* All members of the union are pointers, but the port's number. */
+	return event->element.cq;
+}
+
+void sv_async_raise(struct ibv_context *context, enum ibv_event_type type, void *obj)
+{
+	struct sv_ctx *ctx = sv_ctx_of(context);
+	struct sv_async *node = calloc(1, sizeof(*node));
+
+	if (!node)
+		return; /* UNTESTED: an event is lost when memory is out */
+	node->event.event_type = type;
+	node->event.element.cq = obj;
+	sv_spin_lock(&ctx->lock);
+	*ctx->tail = node;
+	ctx->tail = &node->next;
+	sv_spin_unlock(&ctx->lock);
+	sv_bell_ring(context->async_fd);
+}
+
+void sv_async_drop(struct ibv_context *context, const void *obj)
+{
+	struct sv_ctx *ctx = sv_ctx_of(context);
+	struct sv_async *dropped = NULL, **at;
+
+	sv_spin_lock(&ctx->lock);
+	for (at = &ctx->head; *at;) {
+		struct sv_async *node = *at;
+
+		if (event_object(&node->event) == obj) {
+			*at = node->next;
+			node->next = dropped;
+			dropped = node;
+		} else {
+			at = &node->next;
+		}
+	}
+	ctx->tail = at;
+	sv_spin_unlock(&ctx->lock);
+	while (dropped) {
+		struct sv_async *node = dropped;
+
+		dropped = node->next;
+		free(node);
+		sv_bell_drop(context->async_fd);
+	}
+}
+
+static _Atomic unsigned int *events_got(const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		return &sv_cq_of(event->element.cq)->async_got;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return &sv_srq_of(event->element.srq)->async_got;
+	default:
+		return &sv_qp_of(event->element.qp)->async_got;
+	}
+}
+
+static struct sv_async *take_event(struct sv_ctx *ctx)
+{
+	struct sv_async *node;
+
+	sv_spin_lock(&ctx->lock);
+	node = ctx->head;
+	if (node) {
+		ctx->head = node->next;
+		if (!ctx->head)
+			ctx->tail = &ctx->head;
+		/* Before the event can be dropped no more: destroy waits. */
+		atomic_fetch_add(events_got(&node->event), 1);
+	}
+	sv_spin_unlock(&ctx->lock);
+	return node;
+}
+
+int sv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	struct sv_async *node;
+	uint64_t count;
+
+	do {
+		if (read(context->async_fd, &count, sizeof(count)) != sizeof(count))
+			return -1;
+		node = take_event(sv_ctx_of(context));
+	} while (!node);
+	*event = node->event;
+	free(node);
+	return 0;
+}
+
+static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	++*completed;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+void sv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_srq *srq = event->element.srq;
+	struct ibv_qp *qp = event->element.qp;
+
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		ack(&srq->mutex, &srq->cond, &srq->events_completed);
+		break;
+	default:
+		ack(&qp->mutex, &qp->cond, &qp->events_completed);
+	}
+}

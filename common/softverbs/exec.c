@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * exec.c -- the send queue.
+ *
+ * Requests are copied into the queue and executed in order, each as far as it
+ * goes: by the thread that posts, by a poll of the send CQ, or by the control
+ * thread when a retry time comes or a peer answers.  A request that can't go on
+ * blocks those behind it, so a fence has nothing left to do.
+ *
+ * A slot of the queue is free again when the completion of its request, or of a
+ * later one of the same queue, was polled, as with a NIC: a program that posts
+ * unsignalled requests only gets ENOMEM after max_send_wr of them.
+ *
+ * Failure: the request completes with its error, and the queue pair fails, which
+ * flushes the rest (qp.c).
+ */
+#include <errno.h>
+#include <string.h>
+#include "common/softverbs/peer.h"
+#include "common/softverbs/sv.h"
+
+#define WAIT_PEER_MIN_NS 200000u
+#define WAIT_PEER_MAX_NS 20000000u
+#define LINK_BUDGET_MIN_NS 5000000000u
+#define RETRY_TRYLOCK_NS 200000u
+
+static struct sv_wqe *wqe_at(struct sv_qp *qp, uint32_t n)
+{
+	return (struct sv_wqe *)(void *)(qp->sq + (size_t)n * qp->wqe_bytes);
+}
+
+/* ---- waiting ---- */
+
+static void count_blocked(struct sv_qp *qp)
+{
+	if (qp->counted)
+		return;
+	qp->counted = true;
+	atomic_fetch_add(&sv_cq_of(qp->ib.send_cq)->nblocked, 1);
+	atomic_fetch_or(&sv_proc->blocked[qp->index / 64], 1ull << qp->index % 64);
+}
+
+void sv_unblock_locked(struct sv_qp *qp)
+{
+	qp->block = SV_BLOCK_NONE;
+	qp->first_ns = 0;
+	if (!qp->counted)
+		return;
+	qp->counted = false;
+	atomic_fetch_and(&sv_proc->blocked[qp->index / 64], ~(1ull << qp->index % 64));
+	atomic_fetch_sub(&sv_cq_of(qp->ib.send_cq)->nblocked, 1);
+}
+
+enum sv_outcome sv_wait(struct sv_qp *qp, enum sv_block why, uint64_t for_ns)
+{
+	uint64_t at = sv_now_ns() + for_ns;
+
+	qp->block = why;
+	atomic_store(&qp->deadline_ns, at);
+	count_blocked(qp);
+	sv_ctl_wake_at(at);
+	return SV_WAIT;
+}
+
+enum sv_outcome sv_wait_peer(struct sv_qp *qp, uint32_t *status)
+{
+	uint64_t now = sv_now_ns();
+	uint64_t budget = qp->budget_ns;
+	uint64_t waited, step;
+
+	/* A living process that has not answered yet may be frozen. */
+	if (atomic_load(&qp->peer->state) == SV_PEER_ASKED && budget < LINK_BUDGET_MIN_NS)
+		budget = LINK_BUDGET_MIN_NS;
+	if (!qp->first_ns)
+		qp->first_ns = now;
+	waited = now - qp->first_ns;
+	if (waited >= budget) {
+		*status = IBV_WC_RETRY_EXC_ERR;
+		return SV_DONE;
+	}
+	step = waited / 4;
+	if (step < WAIT_PEER_MIN_NS)
+		step = WAIT_PEER_MIN_NS;
+	if (step > WAIT_PEER_MAX_NS)
+		step = WAIT_PEER_MAX_NS;
+	if (step > budget - waited)
+		step = budget - waited;
+	return sv_wait(qp, SV_BLOCK_LINK, step);
+}
+
+/* First sight of the peer's queue pair, or a look at whether it is still it. */
+static bool same_peer(struct sv_qp *qp, uint32_t gen)
+{
+	const struct sv_rw_qp *rw;
+
+	if (qp->peer_gen)
+		return qp->peer_gen == gen;
+	if (!gen)
+		return false;
+	rw = &qp->peer->rw->qp[sv_qpn_index(qp->peer_qpn)];
+	qp->tx_tail = atomic_load(&rw->tail);
+	qp->tx_head = qp->tx_tail;
+	qp->pay_tail = qp->pay_head = 0;
+	qp->claim = atomic_load(&rw->claimed);
+	qp->peer_gen = gen;
+	return true;
+}
+
+bool sv_peer_ready(struct sv_qp *qp)
+{
+	const struct sv_ro_qp *ro;
+	uint32_t state;
+
+	if (!sv_peer_up(qp->peer)) {
+		sv_peer_poke(qp->peer);
+		return false;
+	}
+	ro = &qp->peer->ro->qp[sv_qpn_index(qp->peer_qpn)];
+	/* seq_cst: after a claim this look tells if the credit counts. */
+	state = atomic_load(&ro->state);
+	if (state < IBV_QPS_RTR || state > IBV_QPS_SQE || atomic_load(&ro->dest_qpn) != qp->qpn)
+		return false;
+	if (!same_peer(qp, atomic_load_explicit(&ro->gen, memory_order_acquire)))
+		return false;
+	if (qp->block == SV_BLOCK_LINK) { /* it answers again */
+		qp->block = SV_BLOCK_NONE;
+		qp->first_ns = 0;
+	}
+	return true;
+}
+
+/* ---- completion ---- */
+
+static enum ibv_wc_opcode wc_opcode(uint32_t opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+static void complete(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t status)
+{
+	struct sv_cq *cq = sv_cq_of(qp->ib.send_cq);
+	struct ibv_wc wc;
+	bool pushed;
+
+	if (!status && !(wqe->flags & IBV_SEND_SIGNALED) && !qp->sq_sig_all)
+		return;
+	memset(&wc, 0, sizeof(wc));
+	wc.wr_id = wqe->wr_id;
+	wc.status = (enum ibv_wc_status)status;
+	wc.opcode = wc_opcode(wqe->opcode);
+	wc.byte_len = (uint32_t)wqe->len;
+	wc.qp_num = qp->qpn;
+	sv_spin_lock(&cq->lock);
+	pushed = sv_cq_push_locked(cq, &wc, qp, wqe->number);
+	sv_spin_unlock(&cq->lock);
+	sv_cq_notify(cq, status != IBV_WC_SUCCESS);
+	if (!pushed && sv_qp_state(qp) != IBV_QPS_ERR)
+		sv_qp_fail_later(qp, SV_FAULT_FATAL);
+}
+
+static void remove_first(struct sv_qp *qp)
+{
+	qp->delayed = false;
+	if (!--qp->sq_count)
+		qp->sq_head = 0;
+	else if (++qp->sq_head == qp->cap.max_send_wr)
+		qp->sq_head = 0;
+	sv_unblock_locked(qp);
+}
+
+void sv_flush_sq_locked(struct sv_qp *qp)
+{
+	qp->slow_serial++;
+	while (qp->sq_count) {
+		complete(qp, wqe_at(qp, qp->sq_head), IBV_WC_WR_FLUSH_ERR);
+		remove_first(qp);
+	}
+	sv_unblock_locked(qp);
+}
+
+/* ---- execution ---- */
+
+/* Injected faults that come before execution.  SV_DONE with a status other than
+ * success ends the request, with success it is executed. */
+static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
+{
+	*status = IBV_WC_SUCCESS;
+	if (!atomic_load(&sv_faults_on))
+		return SV_DONE;
+	if (sv_faults.partition)
+		return sv_wait_peer(qp, status);
+	if (qp->delayed)
+		return SV_DONE;
+	qp->delayed = true;
+	if (sv_fault_roll(&qp->rng, sv_faults.error)) {
+		*status = IBV_WC_GENERAL_ERR;
+		return SV_DONE;
+	}
+	if (sv_faults.delay_us)
+		return sv_wait(qp, SV_BLOCK_DELAY, sv_faults.delay_us * 1000ull);
+	return SV_DONE;
+}
+
+static enum sv_outcome execute(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
+{
+	if (inject(qp, status) == SV_WAIT)
+		return SV_WAIT;
+	if (*status)
+		return SV_DONE;
+	switch (wqe->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+		return sv_exec_send(qp, wqe, status);
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		if (wqe->stage < SV_STAGE_WRITTEN) {
+			if (sv_exec_rdma(qp, wqe, status) == SV_WAIT)
+				return SV_WAIT;
+			if (*status)
+				return SV_DONE;
+			wqe->stage = SV_STAGE_WRITTEN;
+		}
+		return sv_exec_send(qp, wqe, status);
+	default:
+		return sv_exec_rdma(qp, wqe, status);
+	}
+}
+
+/* A wait that only time (or the peer's answer) ends. */
+static bool must_wait(const struct sv_qp *qp)
+{
+	if (qp->block != SV_BLOCK_RNR && qp->block != SV_BLOCK_DELAY &&
+	    qp->block != SV_BLOCK_REPLY)
+		return false;
+	return sv_now_ns() < atomic_load_explicit(&qp->deadline_ns, memory_order_relaxed);
+}
+
+static void finish(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t status)
+{
+	complete(qp, wqe, status);
+	remove_first(qp);
+	if (status)
+		sv_qp_fail_locked(qp);
+}
+
+void sv_progress_locked(struct sv_qp *qp)
+{
+	while (qp->sq_count && sv_qp_state(qp) == IBV_QPS_RTS && !must_wait(qp)) {
+		struct sv_wqe *wqe = wqe_at(qp, qp->sq_head);
+		uint32_t status;
+
+		if (execute(qp, wqe, &status) == SV_WAIT)
+			return;
+		finish(qp, wqe, status);
+	}
+}
+
+void sv_progress(struct sv_qp *qp)
+{
+	sv_spin_lock(&qp->sq_lock);
+	sv_progress_locked(qp);
+	sv_spin_unlock(&qp->sq_lock);
+}
+
+/* One waiting QP; returns when it is to be looked at again. */
+static uint64_t progress_one(struct sv_qp *qp, bool now_anyway, uint64_t now)
+{
+	uint64_t due = atomic_load(&qp->deadline_ns);
+
+	if (!now_anyway && now < due)
+		return due;
+	if (!sv_spin_trylock(&qp->sq_lock))
+		return now + RETRY_TRYLOCK_NS;
+	sv_progress_locked(qp);
+	due = qp->counted ? atomic_load(&qp->deadline_ns) : UINT64_MAX;
+	/* Stuck until its state changes: failing, or the send queue is drained. */
+	if (due <= now)
+		due = now + WAIT_PEER_MAX_NS;
+	sv_spin_unlock(&qp->sq_lock);
+	return due;
+}
+
+uint64_t sv_progress_blocked(struct sv_cq *cq, struct sv_peer *peer)
+{
+	uint64_t earliest = UINT64_MAX;
+	uint64_t now = sv_now_ns();
+
+	for (uint32_t i = 0; i < SV_QPS / 64; i++) {
+		uint64_t bits = atomic_load(&sv_proc->blocked[i]);
+
+		for (; bits; bits &= bits - 1) {
+			struct sv_qp *qp = sv_qp_get(i * 64 + (uint32_t)__builtin_ctzll(bits));
+			uint64_t due = UINT64_MAX;
+
+			if (!qp)
+				continue;
+			if (cq && qp->ib.send_cq == &cq->ib)
+				due = progress_one(qp, true, now);
+			else if (!cq)
+				due = progress_one(qp, peer != NULL, now);
+			sv_qp_put(qp);
+			if (due < earliest)
+				earliest = due;
+		}
+	}
+	return earliest;
+}
+
+void sv_slow_answer(uint32_t index, uint32_t serial, uint32_t status, uint64_t offset,
+		    uint64_t result, void *data, uint32_t bytes)
+{
+	struct sv_qp *qp = sv_qp_get(index);
+	struct sv_wqe *wqe;
+
+	if (!qp)
+		return;
+	sv_spin_lock(&qp->sq_lock);
+	wqe = wqe_at(qp, qp->sq_head);
+	if (!qp->sq_count || qp->slow_serial != serial || wqe->stage != SV_STAGE_ASKED)
+		goto out;
+	qp->slow_open--;
+	if (!status && (bytes > wqe->len || offset > wqe->len - bytes))
+		status = IBV_WC_BAD_RESP_ERR;
+	if (status) {
+		finish(qp, wqe, status);
+		goto out;
+	}
+	if (wqe->opcode == IBV_WR_RDMA_READ)
+		sv_scatter(wqe->sge, wqe->nsge, offset, data, bytes, sv_copy_plain);
+	else if (wqe->opcode >= IBV_WR_ATOMIC_CMP_AND_SWP)
+		sv_scatter(wqe->sge, wqe->nsge, 0, &result, sizeof(result), sv_copy_plain);
+	wqe->done += bytes;
+	qp->block = SV_BLOCK_ROOM; /* look at once */
+	sv_progress_locked(qp);
+out:
+	sv_spin_unlock(&qp->sq_lock);
+	sv_qp_put(qp);
+}
+
+/* ---- posting ---- */
+
+static int check_wr(const struct sv_qp *qp, const struct ibv_send_wr *wr)
+{
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+
+	/* acquire: partner pop() in cq.c. */
+	if (qp->posted - atomic_load_explicit(&qp->polled, memory_order_acquire) >=
+	    qp->cap.max_send_wr)
+		return ENOMEM;
+	if (wr->num_sge < 0 || (!is_inline && (uint32_t)wr->num_sge > qp->cap.max_send_sge))
+		return EINVAL;
+	switch (wr->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		break;
+	case IBV_WR_RDMA_READ:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		if (is_inline)
+			return EINVAL;
+		break;
+	default:
+		return EOPNOTSUPP;
+	}
+	if (is_inline && sv_sge_bytes(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
+		return EINVAL;
+	return 0;
+}
+
+static void copy_payload(struct sv_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		sv_gather(wr->sg_list, wr->num_sge, 0, wqe->data, (size_t)wqe->len,
+			  sv_copy_plain);
+		wqe->nsge = 0;
+	} else {
+		for (int i = 0; i < wr->num_sge; i++)
+			wqe->sge[i] = wr->sg_list[i];
+		wqe->nsge = (uint16_t)wr->num_sge;
+	}
+}
+
+static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint32_t at = qp->sq_head + qp->sq_count++;
+	struct sv_wqe *wqe = wqe_at(qp, at >= qp->cap.max_send_wr ? at - qp->cap.max_send_wr : at);
+
+	wqe->wr_id = wr->wr_id;
+	wqe->number = ++qp->posted;
+	wqe->opcode = (uint16_t)wr->opcode;
+	wqe->flags = (uint16_t)(wr->send_flags & ~(unsigned int)SV_SEND_ACKED);
+	wqe->stage = SV_STAGE_START;
+	wqe->rnr_tries = 0;
+	wqe->done = 0;
+	wqe->imm = wr->imm_data;
+	wqe->len = sv_sge_bytes(wr->sg_list, wr->num_sge);
+	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+	} else {
+		wqe->remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+	}
+	copy_payload(wqe, wr);
+}
+
+int sv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct sv_qp *qp = sv_qp_of(ibqp);
+	int ret = 0;
+
+	sv_spin_lock(&qp->sq_lock);
+	if (sv_qp_state(qp) < IBV_QPS_RTS)
+		ret = EINVAL;
+	for (; !ret && wr; wr = wr->next) {
+		ret = check_wr(qp, wr);
+		if (ret)
+			break;
+		enqueue(qp, wr);
+	}
+	if (qp->flushed)
+		sv_flush_sq_locked(qp);
+	else
+		sv_progress_locked(qp);
+	sv_spin_unlock(&qp->sq_lock);
+	if (ret)
+		*bad = wr;
+	return ret;
+}
+
+int sv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct sv_qp *qp = sv_qp_of(ibqp);
+	int ret;
+
+	if (ibqp->srq || sv_qp_state(qp) == IBV_QPS_RESET) {
+		*bad = wr;
+		return EINVAL;
+	}
+	ret = sv_rq_post(qp->rq, wr, bad);
+	/* Posted before this look, or flushed by whoever set the state. */
+	if (atomic_load(&qp->ro->state) == IBV_QPS_ERR)
+		sv_qp_flush_rq(qp);
+	return ret;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fault.c -- seeded fault injection.
+ *
+ * SOFTVERBS_FAULT, or sv_fault_set(), is a list "name=value,...".  Each queue
+ * pair has a generator of its own, seeded with the seed and its number, so its
+ * faults depend on nothing that other queue pairs do.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "common/softverbs/sv.h"
+
+/* Written by sv_fault_set() only; readers look after they saw sv_faults_on
+ * (acquire, release), and a change while requests run may be seen in parts. */
+struct sv_faults sv_faults;
+_Atomic bool sv_faults_on;
+
+static int parse_pair(struct sv_faults *faults, const char *name, unsigned long long value)
+{
+	const struct {
+		const char *name;
+		uint32_t *value;
+		uint32_t max;
+	} numbers[] = {
+		{ "torn", &faults->torn, 1000 },	 { "ack_lost", &faults->ack_lost, 1000 },
+		{ "flip", &faults->flip, 1000 },	 { "error", &faults->error, 1000 },
+		{ "rnr", &faults->rnr, 1000 },		 { "delay_us", &faults->delay_us, 10000000 },
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (strcmp(name, numbers[i].name) != 0)
+			continue;
+		if (value > numbers[i].max)
+			return EINVAL;
+		*numbers[i].value = (uint32_t)value;
+		return 0;
+	}
+	if (!strcmp(name, "seed"))
+		faults->seed = value;
+	else if (!strcmp(name, "noncoherent"))
+		faults->noncoherent = value;
+	else if (!strcmp(name, "partition"))
+		faults->partition = value;
+	else
+		return EINVAL;
+	return 0;
+}
+
+static int parse(struct sv_faults *faults, char *spec)
+{
+	char *save, *item;
+
+	for (item = strtok_r(spec, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
+		char *eq = strchr(item, '=');
+		char *end;
+		unsigned long long value;
+		int ret;
+
+		if (!eq || !eq[1])
+			return EINVAL;
+		*eq = '\0';
+		value = strtoull(eq + 1, &end, 0);
+		if (*end)
+			return EINVAL;
+		ret = parse_pair(faults, item, value);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int sv_fault_set(const char *spec)
+{
+	struct sv_faults faults = { 0 };
+	char *copy;
+	int ret;
+
+	if (!spec || !*spec) {
+		atomic_store(&sv_faults_on, false);
+		return 0;
+	}
+	copy = strdup(spec);
+	if (!copy)
+		return ENOMEM;
+	ret = parse(&faults, copy);
+	free(copy);
+	if (ret)
+		return ret;
+	atomic_store(&sv_faults_on, false);
+	sv_faults = faults;
+	atomic_store(&sv_faults_on, true);
+	return 0;
+}
+
+void sv_fault_env(void)
+{
+	const char *spec = getenv("SOFTVERBS_FAULT");
+
+	if (spec)
+		sv_fault_set(spec);
+}
+
+bool sv_fault_roll(uint64_t *rng, uint32_t per_mille)
+{
+	return per_mille && sv_rng(rng) % 1000 < per_mille;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * softverbs.h -- an RDMA device in software, for processes of one host.
+ *
+ * Every sv_X() has the signature, the ownership rules and the errors of the
+ * libibverbs or librdmacm function X(); objects are the structs of
+ * <infiniband/verbs.h> and <rdma/rdma_cma.h>.  Data verbs (ibv_post_send,
+ * ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) are the
+ * inline functions of <infiniband/verbs.h>: they reach the device through the
+ * context.  The module knows nothing of the program that uses it.
+ *
+ * Threads: as libibverbs: every function may be called by any thread at any
+ * time, but an object must not be destroyed while another thread uses it.
+ *
+ * fork: a child must not use objects of its parent.
+ */
+#ifndef SOFTVERBS_H
+#define SOFTVERBS_H
+
+#include <stddef.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+/* The device's name in device lists. */
+#define SV_DEVICE_NAME "soft0"
+
+/* True if the context or device is of the software device. */
+int sv_is_soft(const struct ibv_device *device);
+
+/*
+ * Memory that peers can map: a READ or an atomic on a region that was
+ * registered in it costs a copy and no instruction of its owner.  Memory from
+ * elsewhere may be registered too; its owner's control thread then serves
+ * remote accesses to it.
+ *
+ * SV_MEM_SEALED: no peer can ever map it writable (F_SEAL_FUTURE_WRITE);
+ *                registering it with remote WRITE or ATOMIC fails with EPERM.
+ *
+ * size_bytes is rounded up to whole pages.  The memory is zeroed, and not
+ * populated.  Returns 0 and sets *addr, or an errno value.  sv_mem_free() wants
+ * the same address, after every region in it was deregistered.
+ */
+#define SV_MEM_SEALED 1
+int sv_mem_alloc(size_t size_bytes, int flags, void **addr);
+int sv_mem_free(void *addr);
+
+/* Devices */
+struct ibv_device **sv_get_device_list(int *num_devices);
+void sv_free_device_list(struct ibv_device **list);
+__be64 sv_get_device_guid(struct ibv_device *device);
+struct ibv_context *sv_open_device(struct ibv_device *device);
+int sv_close_device(struct ibv_context *context);
+int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
+int sv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+int sv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+int sv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey);
+int sv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
+void sv_ack_async_event(struct ibv_async_event *event);
+
+/* Protection domains and memory regions */
+struct ibv_pd *sv_alloc_pd(struct ibv_context *context);
+int sv_dealloc_pd(struct ibv_pd *pd);
+struct ibv_mr *sv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+int sv_dereg_mr(struct ibv_mr *mr);
+
+/* Completions */
+struct ibv_comp_channel *sv_create_comp_channel(struct ibv_context *context);
+int sv_destroy_comp_channel(struct ibv_comp_channel *channel);
+struct ibv_cq *sv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			    struct ibv_comp_channel *channel, int comp_vector);
+int sv_destroy_cq(struct ibv_cq *cq);
+int sv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+void sv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
+
+/* Queues */
+struct ibv_srq *sv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int sv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int sv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int sv_destroy_srq(struct ibv_srq *srq);
+struct ibv_qp *sv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int sv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int sv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		struct ibv_qp_init_attr *init_attr);
+int sv_destroy_qp(struct ibv_qp *qp);
+
+/* Connection management */
+struct rdma_event_channel *sv_create_event_channel(void);
+void sv_destroy_event_channel(struct rdma_event_channel *channel);
+int sv_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		 enum rdma_port_space ps);
+int sv_destroy_id(struct rdma_cm_id *id);
+int sv_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
+int sv_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
+		    int timeout_ms);
+int sv_resolve_route(struct rdma_cm_id *id, int timeout_ms);
+int sv_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+void sv_rdma_destroy_qp(struct rdma_cm_id *id);
+int sv_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int sv_establish(struct rdma_cm_id *id);
+int sv_listen(struct rdma_cm_id *id, int backlog);
+int sv_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int sv_reject(struct rdma_cm_id *id, const void *data, uint8_t bytes);
+int sv_disconnect(struct rdma_cm_id *id);
+int sv_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
+int sv_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int sv_ack_cm_event(struct rdma_cm_event *event);
+int sv_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
+int sv_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
+__be16 sv_get_src_port(struct rdma_cm_id *id);
+__be16 sv_get_dst_port(struct rdma_cm_id *id);
+
+/*
+ * Fault injection, for tests.  spec is a list "name=value,...", as in the
+ * environment variable SOFTVERBS_FAULT, which is read when the process first
+ * uses the device; NULL or "" ends all of it.  Rates are per mille of requests.
+ *	seed=N		the faults of each queue pair follow from N, its number and
+ *			its requests
+ *	torn=P		a READ fetches its cache lines in random order, with pauses
+ *	flip=P		one random bit of what a READ fetched is wrong
+ *	ack_lost=P	an atomic is applied, and ends in IBV_WC_RETRY_EXC_ERR
+ *	error=P		a request ends in IBV_WC_GENERAL_ERR and is not executed
+ *	rnr=P		a SEND finds the receiver not ready, once
+ *	delay_us=N	each request waits that long before it is executed
+ *	noncoherent=1	remote atomics are atomic among each other, not to CPUs
+ *	partition=1	no peer answers
+ * They apply to requests that this process posts; noncoherent must be set in
+ * every process that issues atomics.  Returns 0, or EINVAL and changes nothing.
+ */
+int sv_fault_set(const char *spec);
+
+#endif

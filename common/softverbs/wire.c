@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * wire.c -- messages: SEND, and the immediate of a WRITE.
+ *
+ * Sender:	claim a receive credit, copy the payload into the receiver's ring,
+ *		move its tail, mark the queue pair ready in its receive CQ, wake it if
+ *		armed.  Then the request is done: the receiver need not run.
+ * Receiver:	take records from the ring when its CQ is polled; each is checked
+ *		against limits, since it is in memory that peers write.
+ *
+ * Credits.  The claim word of a receive queue holds how many receives were ever
+ * claimed, and the last claimant with the number of its claim.  A claim is a CAS
+ * on it, made only after the claim that it replaces was counted in its
+ * claimant's own counter (sv_rw_qp.claimed), by the claimant or by the next one.
+ * So counter and word together always say how many credits a sender has claimed,
+ * also when it died between any two instructions; less what was received from it
+ * they are lost, and given back (qp.c).  The counter goes up by compare-and-swap
+ * from the number before, so help that comes late does nothing.
+ *
+ * After a claim the sender looks at the receiver's state again, and the receiver
+ * counts after it changed its state (all seq_cst): a claim is either counted, or
+ * given up and reported.
+ *
+ * No credit: receiver not ready; the request waits for the receiver's time and
+ * tries as often as it may.  No room in the ring: the receiver's control thread is
+ * asked to take messages, so a receiver that does not poll delays nobody; one that
+ * is frozen holds up to 60 KiB or 256 messages per sender, then the sender waits,
+ * for ever if rnr_retry is 7, or ROOM_BUDGET_NS.
+ *
+ * Message too long for the receive: the posted receives' smallest size is public.
+ * A message that is no longer is done when pushed; a longer one when it was taken,
+ * and until then the receiver can refuse it (sv_ro_qp.nak).
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "common/softverbs/peer.h"
+#include "common/softverbs/sv.h"
+
+#define ROOM_STEP_NS 20000000u
+#define ROOM_BUDGET_NS 5000000000u
+#define RNR_STEADY_TRIES 16
+#define RNR_MAX_NS 20000000u
+
+/* ---- sender ---- */
+
+static uint64_t rnr_ns(uint32_t timer)
+{
+	static const uint32_t hundredth_ms[32] = {
+		65536, 1,   2,	 3,   4,    6,	  8,	12,   16,   24,	  32,
+		48,    64,  96,	 128, 192,  256,  384,	512,  768,  1024, 1536,
+		2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+	};
+
+	return hundredth_ms[timer & 31] * 10000ull;
+}
+
+static enum sv_outcome wait_receiver(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t timer,
+				     uint32_t *status)
+{
+	uint64_t ns = rnr_ns(timer);
+
+	if (qp->attr.rnr_retry != 7 && wqe->rnr_tries >= qp->attr.rnr_retry) {
+		*status = IBV_WC_RNR_RETRY_EXC_ERR;
+		return SV_DONE;
+	}
+	if (wqe->rnr_tries < UINT8_MAX)
+		wqe->rnr_tries++;
+	/* For ever need not mean often. */
+	for (int n = wqe->rnr_tries; n > RNR_STEADY_TRIES && ns < RNR_MAX_NS; n--)
+		ns *= 2;
+	return sv_wait(qp, SV_BLOCK_RNR, ns);
+}
+
+static void help_count(struct sv_peer *peer, uint64_t word)
+{
+	uint32_t claimant = (uint32_t)(word >> 20) & 0xfff;
+	uint32_t number = (uint32_t)word & 0xfffff;
+	_Atomic uint32_t *claimed = &peer->rw->qp[claimant].claimed;
+	uint32_t n = atomic_load(claimed);
+
+	if (claimant && ((n + 1) & 0xfffff) == number)
+		atomic_compare_exchange_strong(claimed, &n, n + 1);
+}
+
+/* Claims a credit of the peer's receive queue; false: there is none. */
+static bool claim(struct sv_qp *qp, uint32_t rq)
+{
+	struct sv_peer *peer = qp->peer;
+	_Atomic uint64_t *claim = &peer->rw->rq[rq].claim;
+	uint32_t index = sv_qpn_index(qp->peer_qpn);
+	uint64_t word = atomic_load(claim), mine;
+
+	do {
+		/* acquire: partner sv_rq_post(). */
+		uint32_t posted = atomic_load_explicit(&peer->ro->rq[rq].posted,
+						       memory_order_acquire);
+
+		if ((int32_t)(posted - (uint32_t)(word >> 32)) <= 0)
+			return false;
+		help_count(peer, word);
+		mine = (uint64_t)((uint32_t)(word >> 32) + 1) << 32 | index << 20 |
+		       ((qp->claim + 1) & 0xfffff);
+	} while (!atomic_compare_exchange_weak(claim, &word, mine));
+	qp->claim++;
+	help_count(peer, mine);
+	return true;
+}
+
+/* Looks how far the receiver is.  False: its counter can't be right. */
+static bool update_room(struct sv_qp *qp)
+{
+	struct sv_rw_qp *rw = &qp->peer->rw->qp[sv_qpn_index(qp->peer_qpn)];
+	/* acquire: what it has read may be written over; partner drain. */
+	uint32_t head = atomic_load_explicit(&rw->head, memory_order_acquire);
+
+	if (qp->tx_tail - head > SV_DESCS || qp->tx_tail - head > qp->tx_tail - qp->tx_head)
+		return false;
+	if (head != qp->tx_head) {
+		qp->first_ns = 0;
+		qp->pay_head = qp->pay_end[(head - 1) % SV_DESCS];
+	}
+	qp->tx_head = head;
+	if (head == qp->tx_tail) /* start over: the first pages stay in the cache */
+		qp->pay_head = qp->pay_tail = 0;
+	return true;
+}
+
+/* Where a piece of that size goes: an offset, or -1. */
+static int32_t find_room(struct sv_qp *qp, uint32_t bytes)
+{
+	uint32_t at = qp->pay_tail % SV_PAYLOAD_BYTES;
+	uint32_t skip = at + bytes > SV_PAYLOAD_BYTES ? SV_PAYLOAD_BYTES - at : 0;
+
+	if (qp->tx_tail - qp->tx_head >= SV_DESCS ||
+	    qp->pay_tail + skip + bytes - qp->pay_head > SV_PAYLOAD_BYTES)
+		return -1;
+	qp->pay_tail += skip;
+	return (int32_t)(qp->pay_tail % SV_PAYLOAD_BYTES);
+}
+
+static void ask_to_take(struct sv_qp *qp)
+{
+	uint32_t index = sv_qpn_index(qp->peer_qpn);
+	_Atomic uint32_t *attention = &qp->peer->rw->qp[index].attention;
+
+	if (!(atomic_load(attention) & SV_ATTN_DRAIN))
+		sv_peer_attention(qp->peer, index, SV_ATTN_DRAIN);
+}
+
+/* Waits until the receiver takes something; it will ring. */
+static enum sv_outcome wait_room(struct sv_qp *qp, uint32_t *status)
+{
+	struct sv_rw_qp *rw = &qp->peer->rw->qp[sv_qpn_index(qp->peer_qpn)];
+	uint64_t now = sv_now_ns();
+
+	if (!qp->first_ns)
+		qp->first_ns = now;
+	if (qp->attr.rnr_retry != 7 && now - qp->first_ns > ROOM_BUDGET_NS) {
+		*status = IBV_WC_RNR_RETRY_EXC_ERR;
+		return SV_DONE;
+	}
+	atomic_store(&rw->tx_wait, 1);
+	/* seq_cst: it took something before it could see that we wait. */
+	if (atomic_load(&rw->head) != qp->tx_head)
+		return sv_wait(qp, SV_BLOCK_ROOM, 0);
+	ask_to_take(qp);
+	return sv_wait(qp, SV_BLOCK_ROOM, ROOM_STEP_NS);
+}
+
+static void fill_piece(struct sv_wqe *wqe, uint8_t *to, uint32_t bytes)
+{
+	if (wqe->flags & IBV_SEND_INLINE)
+		memcpy(to, wqe->data + wqe->done, bytes);
+	else
+		sv_gather(wqe->sge, wqe->nsge, wqe->done, to, bytes, sv_copy_plain);
+}
+
+static void write_desc(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t place, uint32_t len)
+{
+	struct sv_desc *desc = &qp->tx->desc[qp->tx_tail % SV_DESCS];
+
+	atomic_store_explicit(&desc->place, place, memory_order_relaxed);
+	atomic_store_explicit(&desc->len, len, memory_order_relaxed);
+	atomic_store_explicit(&desc->total, (uint32_t)wqe->len, memory_order_relaxed);
+	atomic_store_explicit(&desc->imm, wqe->imm, memory_order_relaxed);
+	qp->pay_end[qp->tx_tail % SV_DESCS] = qp->pay_tail;
+	qp->tx_tail++;
+	/* release: the record and its payload; partner in drain. */
+	atomic_store_explicit(&qp->peer->rw->qp[sv_qpn_index(qp->peer_qpn)].tail, qp->tx_tail,
+			      memory_order_release);
+}
+
+/* Pushes one record.  False: no room. */
+static bool push_piece(struct sv_qp *qp, struct sv_wqe *wqe, bool *last)
+{
+	bool write = wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	uint64_t left = write ? 0 : wqe->len - wqe->done;
+	uint32_t bytes = left < SV_PIECE_BYTES ? (uint32_t)left : SV_PIECE_BYTES;
+	uint32_t flags = 0;
+	int32_t at = find_room(qp, bytes);
+
+	if (at < 0)
+		return false;
+	if (!wqe->done)
+		flags |= SV_DESC_FIRST;
+	*last = left == bytes;
+	if (*last)
+		flags |= SV_DESC_LAST;
+	if (wqe->opcode != IBV_WR_SEND)
+		flags |= SV_DESC_IMM;
+	if (write)
+		flags |= SV_DESC_WRITE;
+	fill_piece(wqe, qp->tx->payload + at, bytes);
+	qp->pay_tail += bytes;
+	wqe->done += bytes;
+	write_desc(qp, wqe, (uint32_t)at | flags << 16, bytes);
+	return true;
+}
+
+static void tell_receiver(struct sv_qp *qp, bool last, bool solicited)
+{
+	uint32_t index = sv_qpn_index(qp->peer_qpn);
+	uint32_t cq = atomic_load_explicit(&qp->peer->ro->qp[index].cq, memory_order_relaxed);
+	struct sv_rw_cq *rw;
+	uint32_t armed;
+
+	if (cq >= SV_CQS)
+		return;
+	rw = &qp->peer->rw->cq[cq];
+	sv_set_add(&rw->ready, index);
+	if (!last)
+		return;
+	/* seq_cst: after the message is visible; partner sv_req_notify_cq(). */
+	armed = atomic_load(&rw->armed);
+	if (!armed || (armed == 1 && !solicited) || !atomic_exchange(&rw->armed, 0))
+		return;
+	atomic_fetch_add(&rw->pending, 1);
+	sv_peer_notify(qp->peer, index, cq);
+}
+
+static uint32_t nak_status(struct sv_qp *qp)
+{
+	switch (atomic_load(&qp->peer->ro->qp[sv_qpn_index(qp->peer_qpn)].nak)) {
+	case SV_NAK_LENGTH:
+		return IBV_WC_REM_INV_REQ_ERR;
+	case SV_NAK_LOCAL:
+		return IBV_WC_REM_OP_ERR;
+	default:
+		return IBV_WC_SUCCESS;
+	}
+}
+
+static enum sv_outcome check_send(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t *status)
+{
+	uint32_t pd = SV_CONTAINER(qp->ib.pd, struct sv_pd, ib)->id;
+
+	if (wqe->len > SV_MAX_MSG_BYTES)
+		*status = IBV_WC_LOC_LEN_ERR;
+	else if (!sv_sge_check(pd, wqe->sge, wqe->nsge, 0))
+		*status = IBV_WC_LOC_PROT_ERR;
+	return SV_DONE;
+}
+
+static bool map_wire(struct sv_qp *qp)
+{
+	if (!qp->tx)
+		qp->tx = sv_peer_wire(qp->peer, sv_qpn_index(qp->peer_qpn));
+	return qp->tx;
+}
+
+/* From START (or WRITTEN) to CLAIMED; SV_DONE with success: claimed. */
+static enum sv_outcome get_credit(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
+{
+	uint32_t index = sv_qpn_index(qp->peer_qpn);
+	const struct sv_ro_qp *ro = &qp->peer->ro->qp[index];
+	uint32_t rq = atomic_load_explicit(&ro->rq, memory_order_relaxed);
+	bool rnr = atomic_load_explicit(&sv_faults_on, memory_order_relaxed) && !wqe->rnr_tries &&
+		   sv_fault_roll(&qp->rng, sv_faults.rnr);
+
+	if (rq >= SV_RQS)
+		return sv_wait_peer(qp, status);
+	if (rnr || !claim(qp, rq))
+		return wait_receiver(qp, wqe, atomic_load(&ro->rnr_timer), status);
+	if (!sv_peer_ready(qp)) {
+		sv_peer_attention(qp->peer, index, SV_ATTN_RECONCILE);
+		return sv_wait_peer(qp, status);
+	}
+	if (wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM &&
+	    wqe->len > atomic_load_explicit(&qp->peer->ro->rq[rq].min_len, memory_order_relaxed))
+		wqe->flags |= SV_SEND_ACKED;
+	wqe->done = 0;
+	wqe->stage = SV_STAGE_CLAIMED;
+	return SV_DONE;
+}
+
+/* From CLAIMED to PUSHED. */
+static enum sv_outcome push(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
+{
+	bool last = false;
+
+	while (!last) {
+		if (!push_piece(qp, wqe, &last)) {
+			if (!update_room(qp)) {
+				*status = IBV_WC_FATAL_ERR;
+				return SV_DONE;
+			}
+			if (!push_piece(qp, wqe, &last))
+				return wait_room(qp, status);
+		}
+		tell_receiver(qp, last, wqe->flags & IBV_SEND_SOLICITED);
+	}
+	wqe->stage = SV_STAGE_PUSHED;
+	return SV_DONE;
+}
+
+static enum sv_outcome until_taken(struct sv_qp *qp, uint32_t *status)
+{
+	*status = nak_status(qp);
+	if (*status)
+		return SV_DONE;
+	if (!update_room(qp)) {
+		*status = IBV_WC_FATAL_ERR;
+		return SV_DONE;
+	}
+	return qp->tx_head == qp->tx_tail ? SV_DONE : wait_room(qp, status);
+}
+
+enum sv_outcome sv_exec_send(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
+{
+	bool claimed = wqe->stage >= SV_STAGE_CLAIMED;
+
+	*status = IBV_WC_SUCCESS;
+	if (wqe->stage == SV_STAGE_START && check_send(qp, wqe, status) == SV_DONE && *status)
+		return SV_DONE;
+	if (!sv_peer_ready(qp)) {
+		if (sv_peer_up(qp->peer) && qp->peer_gen)
+			*status = nak_status(qp);
+		return *status ? SV_DONE : sv_wait_peer(qp, status);
+	}
+	if (!map_wire(qp))
+		return sv_wait_peer(qp, status);
+	if (!claimed && (get_credit(qp, wqe, status) == SV_WAIT || *status))
+		return *status ? SV_DONE : SV_WAIT;
+	if (wqe->stage == SV_STAGE_CLAIMED && (push(qp, wqe, status) == SV_WAIT || *status))
+		return *status ? SV_DONE : SV_WAIT;
+	return wqe->flags & SV_SEND_ACKED ? until_taken(qp, status) : SV_DONE;
+}
+
+void sv_wire_detach(struct sv_qp *qp)
+{
+	if (qp->tx)
+		munmap(qp->tx, SV_WIRE_BYTES);
+	qp->tx = NULL;
+}
+
+/* ---- receiver ---- */
+
+struct record {
+	uint32_t at, flags, len, total, imm;
+};
+
+static void fail_receive(struct sv_qp *qp, uint32_t nak, enum sv_fault_code code)
+{
+	qp->rx_closed = true;
+	atomic_store(&qp->ro->nak, nak);
+	sv_qp_fail_later(qp, code);
+	if (qp->peer && sv_peer_up(qp->peer))
+		sv_peer_attention(qp->peer, sv_qpn_index(qp->peer_qpn), SV_ATTN_PROGRESS);
+}
+
+static bool push_receive(struct sv_qp *qp, const struct record *rec, uint32_t status)
+{
+	struct ibv_wc wc;
+
+	memset(&wc, 0, sizeof(wc));
+	wc.wr_id = qp->rx_wqe->wr_id;
+	wc.status = (enum ibv_wc_status)status;
+	wc.opcode = rec->flags & SV_DESC_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	wc.byte_len = rec->total;
+	wc.qp_num = qp->qpn;
+	wc.src_qp = qp->peer_qpn;
+	if (rec->flags & SV_DESC_IMM) {
+		wc.imm_data = rec->imm;
+		wc.wc_flags = IBV_WC_WITH_IMM;
+	}
+	qp->rx_partial = false;
+	return sv_cq_push_locked(sv_cq_of(qp->ib.recv_cq), &wc, qp, 0);
+}
+
+static void read_record(const struct sv_desc *desc, struct record *rec)
+{
+	uint32_t place = atomic_load_explicit(&desc->place, memory_order_relaxed);
+
+	rec->at = place & 0xffff;
+	rec->flags = place >> 16;
+	rec->len = atomic_load_explicit(&desc->len, memory_order_relaxed);
+	rec->total = atomic_load_explicit(&desc->total, memory_order_relaxed);
+	rec->imm = atomic_load_explicit(&desc->imm, memory_order_relaxed);
+}
+
+/* Everything that must hold of a record, whoever wrote it. */
+static bool plausible(const struct sv_qp *qp, const struct record *rec)
+{
+	bool first = rec->flags & SV_DESC_FIRST;
+	uint32_t done = first ? 0 : qp->rx_done;
+
+	if (rec->len > SV_PIECE_BYTES || rec->at + rec->len > SV_PAYLOAD_BYTES ||
+	    rec->total > SV_MAX_MSG_BYTES || first == qp->rx_partial)
+		return false;
+	if (rec->flags & SV_DESC_WRITE)
+		return first && rec->flags & SV_DESC_LAST && !rec->len;
+	if (!first && rec->total != qp->rx_total)
+		return false;
+	return rec->len <= rec->total - done &&
+	       !(rec->flags & SV_DESC_LAST) == (rec->len < rec->total - done);
+}
+
+static bool begin_message(struct sv_qp *qp, const struct record *rec)
+{
+	if (!sv_rq_pop(qp->rq, qp->rx_wqe))
+		return false;
+	sv_proc->seat[qp->index].received++;
+	qp->rx_partial = true;
+	qp->rx_done = 0;
+	qp->rx_total = rec->total;
+	return true;
+}
+
+static uint32_t check_receive(struct sv_qp *qp, const struct record *rec)
+{
+	if (rec->flags & SV_DESC_WRITE)
+		return IBV_WC_SUCCESS;
+	if (rec->total > qp->rx_wqe->len)
+		return IBV_WC_LOC_LEN_ERR;
+	if (!sv_sge_check(qp->rx_pd, qp->rx_wqe->sge, (int)qp->rx_wqe->nsge,
+			  IBV_ACCESS_LOCAL_WRITE))
+		return IBV_WC_LOC_PROT_ERR;
+	return IBV_WC_SUCCESS;
+}
+
+/* Takes one record; returns completions added, or -1 if the QP failed. */
+static int take_record(struct sv_qp *qp)
+{
+	struct record rec;
+	uint32_t status;
+
+	read_record(&qp->rx->desc[qp->rx_head % SV_DESCS], &rec);
+	if (!plausible(qp, &rec) || (rec.flags & SV_DESC_FIRST && !begin_message(qp, &rec))) {
+		fail_receive(qp, SV_NAK_LOCAL, SV_FAULT_FATAL);
+		return -1;
+	}
+	if (rec.flags & SV_DESC_FIRST) {
+		status = check_receive(qp, &rec);
+		if (status) {
+			push_receive(qp, &rec, status);
+			fail_receive(qp, status == IBV_WC_LOC_LEN_ERR ? SV_NAK_LENGTH : SV_NAK_LOCAL,
+				     SV_FAULT_QUIET);
+			return -1;
+		}
+	}
+	if (!(rec.flags & SV_DESC_WRITE))
+		sv_scatter(qp->rx_wqe->sge, (int)qp->rx_wqe->nsge, qp->rx_done,
+			   qp->rx->payload + rec.at, rec.len, sv_copy_plain);
+	qp->rx_done += rec.len;
+	qp->rx_head++;
+	if (!(rec.flags & SV_DESC_LAST))
+		return 0;
+	if (push_receive(qp, &rec, IBV_WC_SUCCESS))
+		return 1;
+	fail_receive(qp, SV_NAK_LOCAL, SV_FAULT_FATAL);
+	return -1;
+}
+
+int sv_wire_drain_locked(struct sv_qp *qp, int max, bool *again)
+{
+	/* acquire: partner write_desc(). */
+	uint32_t tail = atomic_load_explicit(&qp->rw->tail, memory_order_acquire);
+	int added = 0;
+
+	*again = false;
+	if (qp->rx_closed)
+		return 0;
+	if (tail - qp->rx_head > SV_DESCS) {
+		fail_receive(qp, SV_NAK_LOCAL, SV_FAULT_FATAL);
+		return 0;
+	}
+	while (qp->rx_head != tail && added < max) {
+		int n = take_record(qp);
+
+		if (n < 0)
+			return added + 1;
+		added += n;
+	}
+	*again = qp->rx_head != tail;
+	/* seq_cst, against wait_room(): moved, then looks if the sender waits. */
+	atomic_store(&qp->rw->head, qp->rx_head);
+	if (atomic_load(&qp->rw->tx_wait) && atomic_exchange(&qp->rw->tx_wait, 0) && qp->peer &&
+	    sv_peer_up(qp->peer))
+		sv_peer_attention(qp->peer, sv_qpn_index(qp->peer_qpn), SV_ATTN_PROGRESS);
+	return added;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* softverbs_rdma.c -- READ, WRITE and atomics between processes. */
+#include "tests/unit/softverbs_kit.h"
+
+#define S IBV_SEND_SIGNALED
+
+/* The passive side of most tests: memory with a known content. */
+static void fill(struct kit *k)
+{
+	for (size_t i = 0; i < k->opts.mem_bytes; i++)
+		k->mem[i] = (uint8_t)(i * 7 + i / 251);
+}
+
+static void serve_opts(int sock, const struct kit_opts *opts)
+{
+	struct kit k;
+
+	kit_open(&k, opts, sock);
+	fill(&k);
+	kit_connect(&k);
+	kit_meet(&k);
+	kit_close(&k);
+}
+
+static void serve(int sock)
+{
+	serve_opts(sock, &kit_defaults);
+}
+
+static void serve_malloc(int sock)
+{
+	struct kit_opts opts = kit_defaults;
+
+	opts.mem_flags = -1;
+	serve_opts(sock, &opts);
+}
+
+static void check_read(struct kit *k, size_t at, uint32_t bytes)
+{
+	memset(k->mem, 0xee, bytes + 8);
+	CHECK(!kit_post(k, IBV_WR_RDMA_READ, 0, bytes, at, at, S));
+	kit_expect(k->scq, at, IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < bytes; i++)
+		CHECK(k->mem[i] == (uint8_t)((at + i) * 7 + (at + i) / 251));
+	for (uint32_t i = bytes; i < bytes + 8; i++)
+		CHECK(k->mem[i] == 0xee);
+}
+
+static void use(int sock)
+{
+	static const uint32_t sizes[] = { 1, 7, 8, 9, 63, 64, 65, 100, 4096, 300001, 500000 };
+	struct kit k;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (size_t at = 0; at < 20; at += 3)
+			check_read(&k, at, sizes[i]);
+	}
+	/* What is written is read back. */
+	for (int i = 0; i < 1000; i++)
+		k.mem[i] = (uint8_t)(i ^ 0x5a);
+	CHECK(!kit_post(&k, IBV_WR_RDMA_WRITE, 0, 1000, 5, 1, S));
+	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 2000, 1000, 5, 2, S | IBV_SEND_FENCE));
+	kit_expect(k.scq, 1, IBV_WC_SUCCESS);
+	kit_expect(k.scq, 2, IBV_WC_SUCCESS);
+	CHECK(!memcmp(k.mem, k.mem + 2000, 1000));
+	/* Atomics. */
+	memset(k.mem, 0, 8);
+	CHECK(!kit_post(&k, IBV_WR_RDMA_WRITE, 0, 8, 64, 3, S | IBV_SEND_INLINE));
+	kit_expect(k.scq, 3, IBV_WC_SUCCESS);
+	CHECK(!kit_post_atomic(&k, IBV_WR_ATOMIC_CMP_AND_SWP, 8, 64, 0, 42, 4));
+	kit_expect(k.scq, 4, IBV_WC_SUCCESS);
+	CHECK(*(uint64_t *)(k.mem + 8) == 0);
+	CHECK(!kit_post_atomic(&k, IBV_WR_ATOMIC_CMP_AND_SWP, 8, 64, 0, 43, 5));
+	kit_expect(k.scq, 5, IBV_WC_SUCCESS);
+	CHECK(*(uint64_t *)(k.mem + 8) == 42);
+	CHECK(!kit_post_atomic(&k, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 64, 8, 0, 6));
+	kit_expect(k.scq, 6, IBV_WC_SUCCESS);
+	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 16, 8, 64, 7, S));
+	kit_expect(k.scq, 7, IBV_WC_SUCCESS);
+	CHECK(*(uint64_t *)(k.mem + 8) == 42 && *(uint64_t *)(k.mem + 16) == 50);
+	kit_meet(&k);
+	kit_close(&k);
+}
+
+static void test_mapped(void **state)
+{
+	(void)state;
+	kit_run(use, serve);
+}
+
+static void test_not_mappable(void **state)
+{
+	(void)state;
+	kit_run(use, serve_malloc);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_mapped),
+		cmocka_unit_test(test_not_mappable),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
