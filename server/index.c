@@ -32,8 +32,9 @@
 
 #define LOCKS 4096u
 #define NODES_PER_CHUNK 512u
-/* Grow above 85 % of all words, those of overflow nodes included. */
-#define LOAD_NUMERATOR 85u
+/* Grow above 87 % of the buckets' words.  Overflow nodes don't count: they would
+ * keep the index small, and so make more of themselves. */
+#define LOAD_NUMERATOR 87u
 #define LOAD_DENOMINATOR 100u
 #define GROW_STEPS 2u
 /* The most that one bucket may carry: bounds every scratch array here. */
@@ -542,7 +543,7 @@ static bool expand(struct index *x)
 
 static bool is_over_load(const struct index *x)
 {
-	uint64_t words = LAYOUT_BUCKET_WORDS * (index_buckets(x) + index_overflow_nodes(x));
+	uint64_t words = LAYOUT_BUCKET_WORDS * index_buckets(x);
 	return index_keys(x) * LOAD_DENOMINATOR > words * LOAD_NUMERATOR;
 }
 
