@@ -23,6 +23,15 @@ static inline void store_word(uint8_t *at, uint64_t value)
 	__atomic_store_n((word_t *)(void *)at, value, __ATOMIC_RELAXED);
 }
 
+/* One word from one place to another; the compiler must not merge the private side
+ * of several, since narrow loads and a wide store would go through memory. */
+static inline void fetch_word(uint8_t *to, const uint8_t *shared)
+{
+	uint64_t word = load_word(shared);
+
+	memcpy(to, &word, sizeof(word));
+}
+
 static size_t bytes_to_word(const void *at, size_t bytes)
 {
 	size_t n = -(uintptr_t)at & 7;
@@ -50,16 +59,13 @@ void sv_copy_from_shared(void *dst, const void *shared, size_t bytes)
 
 	load_bytes(to, src, n);
 	for (; bytes - n >= 32; n += 32) {
-		uint64_t word[4] = { load_word(src + n), load_word(src + n + 8),
-				     load_word(src + n + 16), load_word(src + n + 24) };
-
-		memcpy(to + n, word, sizeof(word));
+		fetch_word(to + n, src + n);
+		fetch_word(to + n + 8, src + n + 8);
+		fetch_word(to + n + 16, src + n + 16);
+		fetch_word(to + n + 24, src + n + 24);
 	}
-	for (; bytes - n >= 8; n += 8) {
-		uint64_t word = load_word(src + n);
-
-		memcpy(to + n, &word, sizeof(word));
-	}
+	for (; bytes - n >= 8; n += 8)
+		fetch_word(to + n, src + n);
 	load_bytes(to + n, src + n, bytes - n);
 }
 

@@ -222,6 +222,7 @@ static int start(struct sv_proc *p)
 	p->next_pd = first[1];
 	p->next_gen = first[2];
 	p->next_chan = 1;
+	atomic_store(&p->wake_at_ns, UINT64_MAX); /* it begins by sleeping */
 	/* Only now can others connect: all that they are given is there. */
 	if (listen(p->listener.fd, SOMAXCONN))
 		return errno;
