@@ -32,7 +32,7 @@ struct cli {
 	kvd_session *session;
 	/* Commands come from a shell or a batch: every one of them answers. */
 	bool shell;
-	/* Why standard output can't be written any more; EPIPE: its reader left. */
+	/* Standard output failed: EPIPE if its reader left, else EIO. */
 	int output_error;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,17 +23,25 @@ bool cli_color(int fd)
 	return wanted[fd];
 }
 
+/* Which error an earlier write had is not kept, but a pipe tells that nobody
+ * reads it any more. */
+static int output_error(void)
+{
+	struct pollfd output = { .fd = 1 };
+
+	return poll(&output, 1, 0) == 1 && output.revents & POLLERR ? EPIPE : EIO;
+}
+
 bool cli_output_flush(struct cli *cli)
 {
 	if (cli->output_error)
 		return false;
-	errno = 0;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return true;
-	cli->output_error = errno ? errno : EPIPE;
+	cli->output_error = output_error();
 	if (cli->output_error != EPIPE)
-		fprintf(stderr, "kvcli: writing to standard output: %s\n",
-			strerror(cli->output_error));
+		fputs("kvcli: standard output can't be written, so part of it is missing; is the "
+		      "disk full?\n", stderr);
 	return false;
 }
 

@@ -59,9 +59,9 @@ const struct cli_command cli_commands[] = {
 	{ "exists", "KEY", "tell if a key is there",
 	  "Prints yes, with status 0, or no, with status 1.", NULL, 1, 1, cli_exists },
 	{ "keys", "", "list keys",
-	  "Prints keys, one a line, in no order. A key that is no plain text or begins with\n"
-	  "\" is quoted as the shell of kvcli reads it. While keys come and go, one may be\n"
-	  "told twice: sort -u.", keys_options, 0, 0, cli_keys },
+	  "Prints keys, one a line, in no order. A key that is no plain text or begins\n"
+	  "with \" is quoted as the shell of kvcli reads it. While keys come and go, one\n"
+	  "may be told twice: sort -u.", keys_options, 0, 0, cli_keys },
 	{ "flush", "", "delete every key",
 	  "Deletes every key, after asking on a terminal; elsewhere it wants --yes.",
 	  flush_options, 0, 0, cli_flush },
@@ -69,9 +69,9 @@ const struct cli_command cli_commands[] = {
 	  "Stores each regular file below DIR under its path from there, as in lib/a.txt.\n"
 	  "Symbolic links and empty folders are left out.", tree_options, 1, 1, cli_put_tree },
 	{ "get-tree", "DIR", "write keys as files",
-	  "Writes each key as a file below DIR, which is made if need be; a / in a key makes\n"
-	  "a folder. The prefix is not part of the path. A key that would lead out of DIR\n"
-	  "(.. or a leading /) is an error, and is left out.",
+	  "Writes each key as a file below DIR, which is made if need be; a / in a key\n"
+	  "makes a folder. The prefix is not part of the path. A key that would lead out\n"
+	  "of DIR (.. or a leading /) is an error, and is left out.",
 	  tree_options, 1, 1, cli_get_tree },
 	{ "check-tree", "DIR", "compare files with values",
 	  "Reads the value of each file that put-tree would store, and compares every byte.\n"

@@ -141,9 +141,10 @@ static void print_limits(const struct ibv_device_attr *attr)
 	       attr->max_cqe, attr->max_srq, attr->max_srq_wr);
 	printf(LABEL "%d READs and atomics in flight a queue pair, %d served\n", "",
 	       attr->max_qp_init_rd_atom, attr->max_qp_rd_atom);
-	printf(LABEL "%d memory regions of at most %s\n", "", attr->max_mr,
-	       attr->max_mr_size >= 1ull << 62 ? "any size" :
-						 opt_format_size(attr->max_mr_size, mr, sizeof mr));
+	printf(LABEL "%d memory regions of %s\n", "", attr->max_mr,
+	       attr->max_mr_size >= 1ull << 62 ?
+		       "any size" :
+		       opt_format_size(attr->max_mr_size, mr, sizeof mr));
 }
 
 static void print_identity(const struct verbs *verbs, struct ibv_device *device,

@@ -177,27 +177,33 @@ int cli_stats(struct cli *cli, const struct cli_args *args)
 	return CLI_DONE;
 }
 
-static void print_info(void *arg, const char *path, const char *value)
+struct info_row {
+	const char *path, *label;
+};
+
+static void print_row(void *arg, const char *path, const char *value)
 {
-	static const struct {
-		const char *path, *label;
-	} rows[] = {
+	const struct info_row *row = arg;
+	char buf[64];
+
+	if (strcmp(path, row->path) == 0)
+		printf("%-12s %s\n", row->label, show_figure(path, value, buf, sizeof buf));
+}
+
+static void print_rows(const char *json)
+{
+	static struct info_row rows[] = {
 		{ "server.version", "kvd" },
 		{ "server.device", "its device" },
 		{ "server.uptime_seconds", "seconds up" },
-		{ "connections.current", "connections" },
 		{ "connections", "connections" },
 		{ "keys", "keys" },
 		{ "memory.used_bytes", "memory used" },
 		{ "memory.budget_bytes", "of at most" },
 	};
-	char buf[64];
 
-	(void)arg;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-		if (strcmp(path, rows[i].path) == 0)
-			printf("%-12s %s\n", rows[i].label,
-			       show_figure(path, value, buf, sizeof buf));
+		cli_json_each(json, print_row, &rows[i]);
 }
 
 int cli_info(struct cli *cli, const struct cli_args *args)
@@ -212,7 +218,7 @@ int cli_info(struct cli *cli, const struct cli_args *args)
 	printf("%-12s %s\n", "server", cli->server);
 	printf("%-12s %s\n", "device", kvd_client_device(cli->client));
 	printf("%-12s %s\n", "libkvd", kvd_version());
-	cli_json_each(json, print_info, NULL);
+	print_rows(json);
 	free(json);
 	if (kvd_ping(cli->session, &ns) == KVD_OK)
 		printf("%-12s %s\n", "round trip", show_time(ns, buf));

@@ -4,14 +4,7 @@
 . "$(dirname "$0")/../lib/kit.sh"
 start_kvd
 
-# batch STATUS: commands on standard input, answers into $tmp/out.
-batch() {
-	local got=0
-	"$kvcli" -s "$server" >"$tmp/out" || got=$?
-	[ $got = "$1" ] || fail "a batch has status $got, not $1: $(cat "$tmp/out")"
-}
-
-batch 2 <<'END'
+cat >"$tmp/in" <<'END'
 put a 1
 get a
 
@@ -23,57 +16,63 @@ get a
 exists a
 put x "-"
 get 'x'
-frob
+frobnicate
 put "open
 put x -
 get x
 END
-printf 'OK\n1\nOK\ntwo words\n\0\nOK\n(not found)\n(not found)\nno\nOK\n-\n' >"$tmp/expected"
-head -n 12 "$tmp/out" | cmp - "$tmp/expected" || fail "answers: $(cat -v "$tmp/out")"
-[ "$(grep -c '^ERROR ' "$tmp/out")" = 3 ] || fail "errors: $(cat -v "$tmp/out")"
-[ "$(tail -n 1 "$tmp/out")" = - ] || fail "the last answer: $(cat -v "$tmp/out")"
+expect 2 kvcli <"$tmp/in"
+printf 'OK\n1\nOK\ntwo words\n\0\nOK\n(not found)\n(not found)\nno\nOK\n-\n' >"$tmp/want"
+head -n 11 "$tmp/out" | cmp - "$tmp/want" || fail "answers: $(cat -v "$tmp/out")"
+[ "$(tail -n +12 "$tmp/out" | cut -c 1-6 | tr '\n' .)" = 'ERROR .ERROR .ERROR .-.' ] ||
+	fail "errors: $(cat -v "$tmp/out")"
+[ ! -s "$tmp/err" ] || fail "on standard error: $(cat "$tmp/err")"
 
-batch 0 <<<'put a 1'
-batch 1 <<<'get none'
-batch 0 </dev/null
-printf 'put last 1\nget last' | batch 0
-[ "$(tail -n 1 "$tmp/out")" = 1 ] || fail "a last line without newline is lost"
+# The status is that of the worst; the last line needs no newline.
+expect 0 kvcli <<<'put a 1'
+expect 1 kvcli < <(printf 'get none\nget a\n')
+expect 0 kvcli </dev/null
+expect 0 kvcli < <(printf 'put last 1\nget last')
+prints $'OK\n1\n'
 
 # Changes and reads of few keys, many in flight.
-awk 'BEGIN {
+awk -v count="$(scaled 20000)" -v want="$tmp/want" 'BEGIN {
 	srand(7)
-	for (i = 1; i <= 20000; i++) {
-		k = int(rand() * 20); r = rand()
-		if (r < .4) { print "put k" k " v" i; v[k] = "v" i; print "OK" >expected }
-		else if (r < .8) { print "get k" k; print (v[k] == "" ? "(not found)" : v[k]) >expected }
-		else { print "del k" k; print (v[k] == "" ? "(not found)" : "OK") >expected; v[k] = "" }
+	print "flush --yes"; print "OK" >want
+	for (i = 1; i <= count; i++) {
+		k = int(rand() * 20); r = rand(); old = v[k] == "" ? "(not found)" : v[k]
+		if (r < .4) { print "put k" k " v" i; v[k] = "v" i; print "OK" >want }
+		else if (r < .8) { print "get k" k; print old >want }
+		else { print "del k" k; print (v[k] == "" ? old : "OK") >want; v[k] = "" }
 	}
-}' expected="$tmp/expected" >"$tmp/in"
-batch 1 <"$tmp/in"
-cmp "$tmp/out" "$tmp/expected" || fail "answers of many in flight"
+}' >"$tmp/in"
+expect 1 kvcli <"$tmp/in"
+cmp "$tmp/out" "$tmp/want" || fail "answers of many in flight"
 
 # Values of all lengths, longer than any buffer too.
-for bytes in 4095 4097 100000 3000000; do
+for bytes in 4095 4096 4097 100000 3000000; do
 	value=$(head -c $bytes /dev/zero | tr '\0' v)
 	printf 'put long %s\nget long\nget long\n' "$value"
 	printf 'OK\n%s\n%s\n' "$value" "$value" >&3
-done >"$tmp/in" 3>"$tmp/expected"
-batch 0 <"$tmp/in"
-cmp "$tmp/out" "$tmp/expected" || fail "answers of long values"
+done >"$tmp/in" 3>"$tmp/want"
+expect 0 kvcli <"$tmp/in"
+cmp "$tmp/out" "$tmp/want" || fail "answers of long values"
 
 # --stop-on-error runs nothing behind it.
-status=0
-printf 'put s 1\nfrob\nput s 2\n' | "$kvcli" -s "$server" --stop-on-error >"$tmp/out" || status=$?
-[ $status = 2 ] && [ "$(wc -l <"$tmp/out")" = 2 ] || fail "--stop-on-error: $(cat "$tmp/out")"
-[ "$("$kvcli" -s "$server" get s)" = 1 ] || fail "--stop-on-error went on"
+expect 2 kvcli --stop-on-error < <(printf 'put s 1\nfrobnicate\nput s 2\n')
+[ "$(wc -l <"$tmp/out")" = 2 ] || fail "--stop-on-error: $(cat "$tmp/out")"
+expect 0 kvcli get s
+prints 1
 
 # A dialogue: each answer comes before the next command is written.
-coproc "$kvcli" -s "$server"
+coproc "$KVD_BUILD/kvcli" -s "$KVD_ADDR"
 for i in 1 2 3; do
-	echo "put c $i" >&"${COPROC[1]}"
-	read -r -t 20 answer <&"${COPROC[0]}" || fail "no answer to a put"
-	[ "$answer" = OK ] || fail "a dialogue answers $answer"
-	echo "get c" >&"${COPROC[1]}"
-	read -r -t 20 answer <&"${COPROC[0]}" || fail "no answer to a get"
-	[ "$answer" = $i ] || fail "a dialogue answers $answer, not $i"
+	for command in "put c $i" "get c"; do
+		echo "$command" >&"${COPROC[1]}"
+		read -r -t "$patience_s" answer <&"${COPROC[0]}" || fail "no answer to: $command"
+		[ "$command/$answer" = "put c $i/OK" ] || [ "$command/$answer" = "get c/$i" ] ||
+			fail "$command is answered with $answer"
+	done
 done
+input=${COPROC[1]}
+exec {input}>&-

@@ -3,52 +3,57 @@
 # Folders: put-tree, check-tree, get-tree.
 . "$(dirname "$0")/../lib/kit.sh"
 start_kvd
-cli() { "$kvcli" -s "$server" "$@"; }
+
+# sums_up TEXT: the line that the command ends with.
+sums_up() {
+	grep -qF -- "$1" "$tmp/out" || fail "no '$1' in: $(cat "$tmp/out")"
+}
 
 mkdir -p "$tmp/in/sub/deep" "$tmp/in/none"
 head -c 3000000 /dev/urandom >"$tmp/in/sub/large"
 : >"$tmp/in/empty"
 echo 1 >"$tmp/in/sub/with space"
-echo 2 >"$tmp/in/sub/deep/new
-line"
+echo 2 >"$tmp/in/sub/deep/new"$'\n'"line"
 for i in $(seq 300); do
 	echo "$i" >"$tmp/in/sub/deep/$i"
 done
-cp -r "$tmp/in" "$tmp/expected"
-rmdir "$tmp/expected/none"
+cp -r "$tmp/in" "$tmp/want.tree"
+rmdir "$tmp/want.tree/none"
 ln -s empty "$tmp/in/link"
 
-cli put-tree "$tmp/in" --prefix t/ >"$tmp/out"
-grep -q '^put-tree: 304 files, .* 1 left out' "$tmp/out" || fail "put-tree: $(cat "$tmp/out")"
-[ "$(cli keys | wc -l)" = 304 ] || fail "$(cli keys | wc -l) keys"
-[ "$(cli get 't/sub/with space')" = 1 ] || fail "a key has not the path of its file"
-cli check-tree "$tmp/in" --prefix t/ >"$tmp/out" || fail "check-tree: $(cat "$tmp/out")"
-cli get-tree "$tmp/copy" --prefix t/ >"$tmp/out" || fail "get-tree: $(cat "$tmp/out")"
-diff -r "$tmp/expected" "$tmp/copy" || fail "the copy differs"
+expect 0 kvcli put-tree "$tmp/in" --prefix t/
+sums_up 'put-tree: 304 files,'
+sums_up ' 1 left out'
+expect 0 kvcli get 't/sub/with space'
+prints $'1\n'
+expect 0 kvcli check-tree "$tmp/in" --prefix t/
+sums_up 'check-tree: 304 files,'
+expect 0 kvcli get-tree "$tmp/copy" --prefix t/
+sums_up 'get-tree: 304 files,'
+diff -r "$tmp/want.tree" "$tmp/copy" || fail "the copy differs"
 
-# One byte of one file, and a file more.
-printf x | dd of="$tmp/in/sub/large" bs=1 seek=2000000 conv=notrunc status=none
-printf y | dd of="$tmp/in/sub/large" bs=1 seek=2000001 conv=notrunc status=none
+# One byte of one file, another length of one, and a file more.
+printf '\377' >"$tmp/byte"
+cmp -s -n 1 -i 2000000:0 "$tmp/in/sub/large" "$tmp/byte" && printf '\0' >"$tmp/byte"
+dd if="$tmp/byte" of="$tmp/in/sub/large" bs=1 seek=2000000 conv=notrunc status=none
+echo longer >"$tmp/in/sub/deep/1"
 echo >"$tmp/in/more"
-status=0
-cli check-tree "$tmp/in" --prefix t/ >"$tmp/out" 2>"$tmp/err" || status=$?
-[ $status = 1 ] || fail "check-tree of a changed file: status $status"
-grep -q 'sub/large: .*bytes differ' "$tmp/err" || fail "check-tree: $(cat "$tmp/err")"
-grep -q 'more: not found' "$tmp/err" || fail "check-tree: $(cat "$tmp/err")"
+expect 1 kvcli check-tree "$tmp/in" --prefix t/
+says "sub/large: the value's bytes differ"
+says "sub/deep/1: the value's length differs"
+says "more: not found"
+sums_up 'check-tree: 302 files,'
+sums_up ' 3 differ'
 
 # Keys that would lead elsewhere.
-cli put e/../../evil x
-cli put e//abs x
-cli put e/good x
-status=0
-cli get-tree "$tmp/careful/inner" --prefix e/ >"$tmp/out" 2>"$tmp/err" || status=$?
-[ $status = 2 ] || [ ! -d "$tmp/careful" ] || fail "get-tree of bad keys: status $status"
-mkdir -p "$tmp/careful"
-status=0
-cli get-tree "$tmp/careful/inner" --prefix e/ >"$tmp/out" 2>"$tmp/err" || status=$?
-[ $status = 2 ] || fail "get-tree of bad keys: status $status"
+for key in e/../../evil e//evil e/good/.. e/good; do
+	expect 0 kvcli put "$key" x
+done
+mkdir "$tmp/careful"
+expect 2 kvcli get-tree "$tmp/careful/inner" --prefix e/
+says '../../evil'
+sums_up ' 3 failed'
 [ "$(cd "$tmp/careful" && find . -type f)" = ./inner/good ] || fail "get-tree wrote elsewhere"
 
-status=0
-cli put-tree "$tmp/nowhere" 2>"$tmp/err" || status=$?
-[ $status = 2 ] || fail "put-tree of no folder: status $status"
+expect 2 kvcli put-tree "$tmp/nowhere"
+says 'No such file'
