@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* kvbench -- measures kvd with the workloads of YCSB. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/clock.h"
+#include "bench/command.h"
+#include "client/kvd.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{ "load", command_load, "store the records of a workload" },
+	{ "run", command_run, "run a workload on the stored records" },
+};
+
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+int command_fail(int status, const struct err *err)
+{
+	fprintf(stderr, "kvbench: %s\n", err->text);
+	return status;
+}
+
+static void print_help(void)
+{
+	printf("usage: kvbench COMMAND [options]\n\n"
+	       "Measures kvd with the workloads of YCSB.\n\nCommands:\n");
+	for (size_t i = 0; i < COMMANDS; i++)
+		printf("  %-10s %s\n", commands[i].name, commands[i].help);
+	printf("\nOptions:\n"
+	       "  -h, --help     this list\n"
+	       "  -V, --version  the version\n");
+	printf("\nkvbench COMMAND --help lists a command's options.  For a start:\n"
+	       "  kvbench load -P workloads/workloada -p recordcount=100000\n"
+	       "  kvbench run -P workloads/workloada -p recordcount=100000 --duration 10\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct err err;
+
+	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		print_help();
+		return argc < 2 ? EXIT_USAGE : EXIT_DONE;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+		printf("kvbench %s\n", kvd_version());
+		return EXIT_DONE;
+	}
+	clock_init();
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
+	}
+	err_set(&err, -1, "'%s' is not a command; kvbench --help lists them", argv[1]);
+	return command_fail(EXIT_USAGE, &err);
+}

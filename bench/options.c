@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "bench/options.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+#define DEPTH_MAX 1024
+#define TIMEOUT_SECONDS_MAX 3600
+#define MIRROR_BYTES_DEFAULT (64u << 20)
+
+struct options options_values;
+
+static const char *const polls[] = { "adaptive", "busy", "event", NULL };
+
+/* Taken out before opt_parse() sees the arguments, as they may come many times. */
+static const char *property_file, *property;
+
+#define V (&options_values)
+
+#define OPTIONS_WORKLOAD                                                                           \
+	{ .name = "", .help = "Workload:" },                                                       \
+	{ "properties", 'P', OPT_STRING, &property_file, 0, 0, NULL, "FILE",                       \
+	  "YCSB property file; may be given many times" },                                         \
+	{ "property", 'p', OPT_STRING, &property, 0, 0, NULL, "NAME=VALUE",                        \
+	  "one property, over those of the files" },                                               \
+	{ "seed", 0, OPT_INT, &V->seed, 0, INT_MAX, NULL, "N",                                     \
+	  "another sequence of operations (1)" }
+
+#define OPTIONS_SERVER                                                                             \
+	{ .name = "", .help = "Server:" },                                                         \
+	{ "server", 's', OPT_STRING, &V->server, 0, 0, NULL, "ADDR[:PORT]",                        \
+	  "kvd (127.0.0.1:7480), or noop: for none" },                                             \
+	{ "device", 0, OPT_STRING, &V->device, 0, 0, NULL, "NAME",                                 \
+	  "RDMA device; soft: the software device" },                                              \
+	{ "timeout", 0, OPT_STRING, &V->timeout, 0, 0, NULL, "TIME",                               \
+	  "of each operation: 2, 2s, 500ms (5s)" }
+
+#define OPTIONS_LOAD                                                                               \
+	{ .name = "", .help = "Load on the server:" },                                             \
+	{ "threads", 't', OPT_INT, &V->threads, 1, THREADS_MAX, NULL, "N",                         \
+	  "threads, with a connection each (threadcount, 1)" },                                    \
+	{ "depth", 'd', OPT_INT, &V->depth, 1, DEPTH_MAX, NULL, "N",                               \
+	  "operations under way on each connection (1)" },                                         \
+	{ "target", 0, OPT_INT, &V->target, 1, INT_MAX, NULL, "OPS",                               \
+	  "operations a second, of all threads (no limit)" },                                      \
+	{ "poll", 0, OPT_CHOICE, &V->poll, 0, 0, polls, "adaptive|busy|event",                     \
+	  "how to wait for answers" },                                                             \
+	{ "mirror", 0, OPT_SIZE, &V->mirror_bytes, 0, INT64_MAX, NULL, "SIZE",                     \
+	  "mirror of the index (64M); 0: none" }
+
+#define OPTIONS_LENGTH                                                                             \
+	{ "duration", 0, OPT_STRING, &V->duration, 0, 0, NULL, "S",                                \
+	  "seconds to run (or 2m, 1h), not operationcount" },                                      \
+	{ "warmup", 0, OPT_INT, &V->warmup, 0, INT_MAX, NULL, "OPS",                               \
+	  "operations before the measurement (0)" }
+
+#define OPTIONS_OUTPUT                                                                             \
+	{ .name = "", .help = "Reports:" },                                                        \
+	{ "json", 0, OPT_STRING, &V->json_path, 0, 0, NULL, "FILE", "everything, as JSON" },       \
+	{ "hdr", 0, OPT_STRING, &V->hdr_path, 0, 0, NULL, "FILE", "HdrHistogram log" },            \
+	{ "csv", 0, OPT_STRING, &V->csv_path, 0, 0, NULL, "FILE", "a line a second and kind" },    \
+	{ "history", 0, OPT_STRING, &V->history_path, 0, 0, NULL, "FILE",                          \
+	  "every operation, as JSON lines" },                                                      \
+	{ "quiet", 'q', OPT_FLAG, &V->quiet, 0, 0, NULL, NULL, "no progress" },                    \
+	{ "help", 'h', OPT_FLAG, &V->help, 0, 0, NULL, NULL, "this list" }
+
+const struct opt options_load_table[] = {
+	OPTIONS_WORKLOAD,
+	OPTIONS_SERVER,
+	OPTIONS_LOAD,
+	OPTIONS_OUTPUT,
+	{ .name = NULL },
+};
+
+const struct opt options_run_table[] = {
+	OPTIONS_WORKLOAD,
+	OPTIONS_LENGTH,
+	OPTIONS_SERVER,
+	OPTIONS_LOAD,
+	OPTIONS_OUTPUT,
+	{ .name = NULL },
+};
+
+/* ------------------------------------------------------------------ arguments */
+
+/* The value of a repeatable option at argv[i], "-pX", "-p X", "--property=X" or
+ * "--property X", or NULL; *used: how many arguments it takes. */
+static const char *repeated(char **argv, int i, int argc, char letter, const char *name, int *used)
+{
+	const char *text = argv[i], *rest = NULL;
+	size_t bytes = strlen(name);
+
+	if (text[0] != '-')
+		return NULL;
+	if (text[1] == letter)
+		rest = text + 2;
+	else if (text[1] == '-' && strncmp(text + 2, name, bytes) == 0 &&
+		 (text[2 + bytes] == '=' || text[2 + bytes] == '\0'))
+		rest = text + 2 + bytes + (text[2 + bytes] == '=');
+	if (rest == NULL)
+		return NULL;
+	*used = 1;
+	if (*rest != '\0')
+		return rest;
+	*used = 2;
+	return i + 1 < argc ? argv[i + 1] : NULL;
+}
+
+/* Does argv[i] take the next argument as its value? */
+static bool takes_next(const struct opt *table, const char *text)
+{
+	if (text[0] != '-' || strchr(text, '=') != NULL)
+		return false;
+	for (const struct opt *o = table; o->name != NULL; o++) {
+		if (*o->name == '\0' || o->kind == OPT_FLAG)
+			continue;
+		if ((text[1] == '-' && strcmp(text + 2, o->name) == 0) ||
+		    (o->letter != 0 && text[1] == o->letter && text[2] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+/* Reads and takes out what may be given many times; the new argc, or -1. */
+static int take_properties(const struct opt *table, int argc, char **argv, struct err *err)
+{
+	int kept = 1, used;
+
+	for (int i = 1; i < argc; i += used) {
+		const char *value;
+		int rc = 0;
+		used = 1;
+		if ((value = repeated(argv, i, argc, 'P', "properties", &used)) != NULL) {
+			rc = properties_read(V->properties, value, err);
+		} else if ((value = repeated(argv, i, argc, 'p', "property", &used)) != NULL) {
+			rc = properties_set(V->properties, value, err);
+		} else {
+			bool two = takes_next(table, argv[i]) && i + 1 < argc;
+			used = 1 + two;
+			argv[kept++] = argv[i];
+			if (two)
+				argv[kept++] = argv[i + 1];
+		}
+		if (rc < 0)
+			return -1;
+	}
+	return kept;
+}
+
+double options_parse_time(const char *text)
+{
+	static const struct {
+		const char *unit;
+		double seconds;
+	} units[] = { { "", 1 }, { "s", 1 }, { "ms", 1e-3 }, { "m", 60 }, { "h", 3600 } };
+	char *end;
+	double number = strtod(text, &end);
+
+	if (end == text || !isfinite(number) || number <= 0)
+		return -1;
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+		if (strcmp(end, units[i].unit) == 0)
+			return number * units[i].seconds;
+	}
+	return -1;
+}
+
+/* text: NULL leaves *seconds as it is. */
+static int set_time(const char *option, const char *text, double *seconds, struct err *err)
+{
+	if (text == NULL)
+		return 0;
+	*seconds = options_parse_time(text);
+	if (*seconds < 0)
+		return err_set(err, -1, "--%s: '%s' is not a time such as 60, 1.5s, 500ms or 2m",
+			       option, text);
+	return 0;
+}
+
+int options_parse(const struct opt *table, int argc, char **argv, struct err *err)
+{
+	int operand;
+
+	memset(V, 0, sizeof *V);
+	V->server = OPTIONS_SERVER_DEFAULT;
+	V->depth = 1;
+	V->seed = 1;
+	V->timeout_seconds = 5;
+	V->mirror_bytes = MIRROR_BYTES_DEFAULT;
+	V->properties = properties_new();
+	if (V->properties == NULL)
+		return err_set(err, -1, "out of memory");
+	argc = take_properties(table, argc, argv, err);
+	if (argc < 0)
+		return -1;
+	operand = opt_parse(table, argc, argv, err->text, sizeof err->text);
+	if (operand < 0)
+		return -1;
+	if (operand < argc)
+		return err_set(err, -1, "'%s' is not an option", argv[operand]);
+	if (set_time("duration", V->duration, &V->seconds, err) < 0 ||
+	    set_time("timeout", V->timeout, &V->timeout_seconds, err) < 0)
+		return -1;
+	if (V->timeout_seconds > TIMEOUT_SECONDS_MAX)
+		return err_set(err, -1, "--timeout: more than an hour");
+	return 0;
+}
+
+/* ------------------------------------------------------------------- workload */
+
+static void warn_unknown(void *arg, const char *key, const char *value, bool known)
+{
+	(void)arg;
+	(void)value;
+	if (!known && !workload_ignores(key))
+		fprintf(stderr, "kvbench: warning: unknown property %s\n", key);
+}
+
+int options_workload(const struct options *o, struct workload *w, struct err *err)
+{
+	int rc = workload_init(w, o->properties, (uint64_t)o->seed, err);
+
+	if (rc < 0)
+		return rc;
+	properties_each(o->properties, warn_unknown, NULL);
+	if (o->threads > 0)
+		w->threads = (uint64_t)o->threads;
+	if (o->target > 0)
+		w->target = (uint64_t)o->target;
+	return 0;
+}
+
+void options_store_config(const struct options *o, struct store_config *config)
+{
+	*config = (struct store_config){
+		.server = o->server,
+		.device = o->device,
+		.timeout_ms = (int)ceil(o->timeout_seconds * 1e3),
+		.depth = o->depth,
+		.poll = o->poll,
+		.mirror_bytes = o->mirror_bytes > 0 ? (size_t)o->mirror_bytes : SIZE_MAX,
+		.get = (enum store_get)o->get,
+	};
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* options.h -- the options that kvbench's load and run. */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/property.h"
+#include "bench/store.h"
+#include "bench/workload.h"
+#include "common/err.h"
+#include "common/opt.h"
+
+#define OPTIONS_SERVER_DEFAULT "127.0.0.1:7480"
+
+struct options {
+	/* As given; 0 and NULL: not given. */
+	const char *server;
+	const char *device;
+	int threads;
+	int depth;
+	int target;
+	const char *duration;
+	int operations;
+	int warmup;
+	int seed;
+	const char *timeout;
+	int poll;
+	uint64_t mirror_bytes;
+	int get; /* enum store_get */
+	bool quiet;
+	bool help;
+	const char *json_path;
+	const char *hdr_path;
+	const char *csv_path;
+	const char *history_path;
+
+	/* What came of them */
+	struct properties *properties;
+	double seconds; /* --duration; 0: none given */
+	double timeout_seconds;
+};
+
+/* The table of a command, for opt_parse(), --help and the documentation's test.
+ * It refers to the one `options_values`. */
+extern struct options options_values;
+extern const struct opt options_load_table[];
+extern const struct opt options_run_table[];
+
+/*
+ * Parses a command's arguments: argv[0] is its name.  Reads property files.
+ * 0 or -1 with err.  With --help only options_values.help is set.
+ */
+int options_parse(const struct opt *table, int argc, char **argv, struct err *err);
+
+/* The workload that the properties and the options make.  0 or -1 with err;
+ * warns of unknown properties on standard error. */
+int options_workload(const struct options *o, struct workload *w, struct err *err);
+
+void options_store_config(const struct options *o, struct store_config *config);
+
+/* "90", "1.5s", "500ms", "2m", "1h": seconds; negative if it is none of these. */
+double options_parse_time(const char *text);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * store.h -- what the driver drives: kvd, or something to hold it against.
+ *
+ * A store may be used by any number of threads, a session by one.  Results are
+ * those of <kvd.h>.  As there, a submitted operation's completion comes from
+ * poll, the key is copied, and the value's memory stays until the completion.
+ */
+#ifndef BENCH_STORE_H
+#define BENCH_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/kvd.h"
+#include "common/err.h"
+
+/* How a GET of kvd is answered: by one-sided READs or by the server. */
+enum store_get { STORE_GET_READ, STORE_GET_MESSAGE };
+
+struct store_config {
+	const char *server;
+	const char *device; /* or NULL */
+	int timeout_ms;
+	int depth;
+	int poll; /* KVD_POLL_* */
+	size_t mirror_bytes;
+	enum store_get get;
+};
+
+/* What the server spent; -1 where it doesn't tell. */
+struct store_stats {
+	double cpu_seconds;
+	double gets_served;
+	double memory_used_bytes;
+	double keys;
+};
+
+struct store;
+struct store_session;
+
+struct store_ops {
+	const char *name;
+	void (*delete)(struct store *store);
+	/* One line; lives with the store. */
+	const char *(*device)(const struct store *store);
+	/* 0 or -1 with err. */
+	int (*session_new)(struct store *store, struct store_session **session, struct err *err);
+	void (*session_delete)(struct store_session *session);
+	const char *(*session_error)(const struct store_session *session);
+	int (*submit_get)(struct store_session *session, const void *key, size_t key_bytes,
+			  void *value, size_t value_bytes_max, void *tag);
+	int (*submit_put)(struct store_session *session, const void *key, size_t key_bytes,
+			  const void *value, size_t value_bytes, void *tag);
+	int (*poll)(struct store_session *session, struct kvd_completion *completions, int max,
+		    int timeout_ms);
+	/* Zeros where a store counts nothing. */
+	void (*counters)(const struct store_session *session, struct kvd_counters *counters);
+	int (*stats)(struct store_session *session, struct store_stats *stats);
+};
+
+/* The beginning of every store and of every session. */
+struct store {
+	const struct store_ops *ops;
+};
+
+struct store_session {
+	const struct store_ops *ops;
+};
+
+/*
+ * config->server: "noop:" for one that does nothing, at once; "redis:PATH" or
+ * "redis:HOST:PORT"; "memcached:..." likewise; else a kvd.  0 or -1 with err.
+ */
+int store_open(const struct store_config *config, struct store **store, struct err *err);
+
+static inline void store_delete(struct store **store)
+{
+	if (*store != NULL)
+		(*store)->ops->delete(*store);
+	*store = NULL;
+}
+
+int store_noop_open(const struct store_config *config, struct store **store, struct err *err);
+int store_kvd_open(const struct store_config *config, struct store **store, struct err *err);
+int store_redis_open(const struct store_config *config, struct store **store, struct err *err);
+int store_memcached_open(const struct store_config *config, struct store **store,
+			 struct err *err);
+
+#endif
