@@ -67,8 +67,7 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 			[WIRE_ACCEPTED] = "it did not say why",
 			[WIRE_REFUSED_MAGIC] = "it does not know this protocol",
 			[WIRE_REFUSED_VERSION] = "it speaks another version of the protocol",
-			[WIRE_REFUSED_CONNECTIONS] = "it has as many connections as it may "
-						     "(kvd --connections)",
+			[WIRE_REFUSED_CONNECTIONS] = "it has as many connections as it may have, see --connections",
 			[WIRE_REFUSED_RESOURCES] = "it has no resources for a connection (see its log)",
 			[WIRE_REFUSED_STOPPING] = "it is stopping",
 		};

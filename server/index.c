@@ -561,10 +561,11 @@ void index_grow(struct index *x)
 
 int index_new(struct table *table, struct index **index)
 {
-	struct index *x = aligned_alloc(64, sizeof *x);
+	struct index *x;
+	int rc = posix_memalign((void **)&x, 64, sizeof *x);
 
-	if (!x)
-		return ENOMEM;
+	if (rc)
+		return rc;
 	memset(x, 0, sizeof *x);
 	x->table = table;
 	pthread_mutex_init(&x->pool_lock, NULL);

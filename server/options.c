@@ -68,7 +68,9 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 			 argv[first]);
 		first = -1;
 	}
-	if (first < 0 || (o->config && opt_read_file(table, o->config, error, sizeof error) < 0)) {
+	/* Again, for the command line to win over the file. */
+	if (first < 0 || (o->config && (opt_read_file(table, o->config, error, sizeof error) < 0 ||
+					opt_parse(table, argc, argv, error, sizeof error) < 0))) {
 		fprintf(stderr, "kvd: %s\nTry 'kvd --help'.\n", error);
 		return 1;
 	}

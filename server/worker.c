@@ -14,6 +14,7 @@
  * what was received, or a second at the latest) the main thread destroys it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -415,7 +416,8 @@ static int new_queues(struct worker *w, struct err *err)
 	if (cqe > s->limits.cqe_max)
 		cqe = s->limits.cqe_max;
 	w->channel = v->create_comp_channel(s->ctx);
-	if (!w->channel)
+	/* A bell without an event must not block a worker. */
+	if (!w->channel || fcntl(w->channel->fd, F_SETFL, O_NONBLOCK))
 		return err_set_errno(err, -1, errno, "can't create a completion channel");
 	w->cq = v->create_cq(s->ctx, (int)cqe, w, w->channel, 0);
 	if (!w->cq)
