@@ -518,7 +518,8 @@ static void on_gone(struct sv_peer *peer, uint32_t mem)
 
 static bool dispatch(struct sv_peer *peer, const struct sv_msg *msg, int *fds, int nfds)
 {
-	if (msg->type != SV_MSG_HELLO_OK && !sv_peer_up(peer))
+	/* Memory comes before the link is up, so that it is there when it is. */
+	if (msg->type != SV_MSG_HELLO_OK && msg->type != SV_MSG_MAP_OK && !sv_peer_up(peer))
 		return false;
 	switch (msg->type) {
 	case SV_MSG_HELLO_OK:

@@ -148,17 +148,16 @@ static int on_hello(struct sv_guest *guest, const struct sv_msg *msg)
 	struct sv_msg answer = { .type = SV_MSG_HELLO_OK, .abi = SV_ABI_VERSION,
 				 .slot = sv_proc->slot, .incarnation = sv_proc->incarnation };
 	int fds[3] = { sv_proc->ro_fd, sv_proc->rw_fd, sv_proc->kick_fd };
-	int ret;
 
 	if (guest->greeted || msg->abi != SV_ABI_VERSION || msg->slot >= SV_SLOTS)
 		return EPROTO;
-	ret = sv_msg_send(guest->watch.fd, &answer, fds, 3);
 	pthread_mutex_lock(&sv_proc->lock);
 	guest->greeted = true;
 	guest->slot = msg->slot;
 	push_guest(guest, 0, 0);
 	pthread_mutex_unlock(&sv_proc->lock);
-	return ret;
+	/* Last: whoever has a link has all that it may use, and need not ask. */
+	return sv_msg_send(guest->watch.fd, &answer, fds, 3);
 }
 
 static int on_chan(struct sv_guest *guest, const struct sv_msg *msg)
