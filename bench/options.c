@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define THREADS_MAX 1024
-#define DEPTH_MAX 1024
+#define DEPTH_MAX 128 /* of a session of libkvd */
 #define TIMEOUT_SECONDS_MAX 3600
 #define MIRROR_BYTES_DEFAULT (64u << 20)
 

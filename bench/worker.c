@@ -191,7 +191,7 @@ static void submit(struct worker *w, struct slot *s)
 		s->under_way = true;
 		w->in_flight++;
 	} else if (result == KVD_EBUSY && w->in_flight > 0) {
-		count(&w->busy);
+		/* The session takes fewer at once than depth. */
 		s->next = w->deferred;
 		w->deferred = s;
 	} else {

@@ -178,22 +178,17 @@ static const uint8_t *get_signed(const uint8_t *at, int64_t *value)
 	return at;
 }
 
-static void a_line_of_the_log_decodes(void **state)
+static void check_line(const struct histogram *h)
 {
 	static uint8_t packed[1 << 18], plain[1 << 18];
-	static struct histogram h, back;
-	struct random r = random_stream(random_base(9), 0);
+	static struct histogram back;
 	const uint8_t *at, *end;
 	unsigned bucket = 0;
 	size_t bytes;
 	char *text;
 
-	(void)state;
-	histogram_clear(&h);
 	histogram_clear(&back);
-	for (int i = 0; i < 200000; i++)
-		histogram_record(&h, random_next(&r) >> (22 + random_below(&r, 40)));
-	text = hdrlog_encode(&h);
+	text = hdrlog_encode(h);
 	bytes = from_base64(text, packed);
 	assert_memory_equal(text, "HISTFAAA", 8); /* as every line of that version begins */
 	free(text);
@@ -211,7 +206,26 @@ static void a_line_of_the_log_decodes(void **state)
 		else
 			back.buckets[bucket++] = (uint64_t)value;
 	}
-	assert_memory_equal(back.buckets, h.buckets, sizeof h.buckets);
+	assert_memory_equal(back.buckets, h->buckets, sizeof h->buckets);
+}
+
+static void a_line_of_the_log_decodes(void **state)
+{
+	static struct histogram h;
+	struct random r = random_stream(random_base(9), 0);
+
+	(void)state;
+	histogram_clear(&h);
+	histogram_record(&h, 5); /* few values: long runs of empty buckets */
+	check_line(&h);
+	histogram_record(&h, 0);
+	histogram_record(&h, 7);
+	histogram_record(&h, 1000000000);
+	histogram_record(&h, HISTOGRAM_NS_MAX);
+	check_line(&h);
+	for (int i = 0; i < 200000; i++)
+		histogram_record(&h, random_next(&r) >> (22 + random_below(&r, 40)));
+	check_line(&h);
 }
 
 int main(void)
