@@ -3,7 +3,7 @@
 # kill -9 of a client while it writes, 100 times: kvd serves on, no memory is
 # lost, every acknowledged value is intact.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
-rounds=$(scaled 100)
+rounds=$(scaled 100) total=0
 start_kvd --memory 256M
 
 # Values of two kinds: some go in a message, some are pulled by kvd.
@@ -58,7 +58,7 @@ for ((r = 0; r < rounds; r++)); do
 	fi
 	kvcli flush --yes || fail "flush"
 done
-say "$rounds clients killed, ${total:-0} changes acknowledged"
+say "$rounds clients killed, $total changes acknowledged"
 
 wait_for settled || fail "$(stat connections) connections stay"
 kvcli put warm up || fail "put"

@@ -7,6 +7,7 @@
  * Exits with 0 if kvd took it as it should, 1 with a sentence if not.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct peer {
 	struct wire_accept accept; /* of the last answer to a connect */
 	struct wire_welcome welcome;
 	uint64_t random_state;
+	bool gone; /* kvd ended the connection */
 };
 
 static void check(bool ok, const char *what)
@@ -101,6 +103,7 @@ static void post_recv(struct peer *p, uint32_t i)
 
 static void resolve(struct peer *p)
 {
+	p->gone = false;
 	p->channel = p->v->create_event_channel();
 	check(p->channel != NULL, "no event channel");
 	check(p->v->create_id(p->channel, &p->id, p, RDMA_PS_TCP) == 0, "no id");
@@ -147,6 +150,8 @@ static enum rdma_cm_event_type connect_with(struct peer *p, const void *data, ui
 		return type;
 	check(link_qp_ready(p->v, p->id, p->qp, 0, RD_ATOM, RD_ATOM, &err) == 0, err.text);
 	check(p->v->establish(p->id) == 0, "can't establish");
+	/* From now on it is only looked at. */
+	check(fcntl(p->channel->fd, F_SETFL, O_NONBLOCK) == 0, "fcntl");
 	return type;
 }
 
@@ -172,7 +177,18 @@ static void hang_up(struct peer *p)
 
 /* ------------------------------------------------------------------ messages */
 
-/* One completion; false after the patience. */
+/* A queue pair whose peer is gone need not flush by itself: rdma_cm tells. */
+static void look_for_hang_up(struct peer *p)
+{
+	struct rdma_cm_event *e;
+
+	while (p->v->get_cm_event(p->channel, &e) == 0) {
+		p->gone = p->gone || e->event == RDMA_CM_EVENT_DISCONNECTED;
+		p->v->ack_cm_event(e);
+	}
+}
+
+/* True with a completion, false if kvd ended the connection instead. */
 static bool next_completion(struct peer *p, struct ibv_wc *wc)
 {
 	time_t end = now_s() + PATIENCE_S;
@@ -182,8 +198,12 @@ static bool next_completion(struct peer *p, struct ibv_wc *wc)
 		check(n >= 0, "can't poll");
 		if (n > 0)
 			return true;
+		if (p->gone)
+			return false;
+		look_for_hang_up(p);
 		sched_yield();
 	}
+	check(false, "kvd neither answers nor hangs up");
 	return false;
 }
 
@@ -213,8 +233,7 @@ static bool call(struct peer *p, uint32_t bytes, struct wire_reply *reply)
 	if (post_send(p, &wr, bytes) != 0)
 		return false;
 	for (;;) {
-		check(next_completion(p, &wc), "kvd neither answers nor hangs up");
-		if (wc.status != IBV_WC_SUCCESS)
+		if (!next_completion(p, &wc) || wc.status != IBV_WC_SUCCESS)
 			return false;
 		if (wc.wr_id == SEND_ID)
 			continue;
@@ -402,8 +421,7 @@ static enum ibv_wc_status reach(struct peer *p, enum ibv_wr_opcode opcode, uint6
 		wr.wr.rdma.rkey = rkey;
 	}
 	check(post_send(p, &wr, 8) == 0, "can't post");
-	check(next_completion(p, &wc), "no completion");
-	return wc.status;
+	return next_completion(p, &wc) ? wc.status : IBV_WC_FATAL_ERR;
 }
 
 struct try {

@@ -17,7 +17,7 @@ KVD_BUILD=${KVD_BUILD:-$KVD_SOURCE/build/default}
 KVD_TEST_ADDR=${KVD_TEST_ADDR:-127.0.0.1}
 KVD_TEST_DEVICE=${KVD_TEST_DEVICE-}
 KVD_TEST_SCALE=${KVD_TEST_SCALE:-100}
-KVD_ADDR='' KVD_PID=''
+KVD_ADDR='' KVD_PID='' kvd_log=''
 unset SOFTVERBS_FAULT
 
 case $KVD_TEST_DEVICE,$KVD_TEST_ADDR in
@@ -37,10 +37,7 @@ say() { echo "# $*"; }
 
 fail() {
 	echo "FAILED: $*"
-	local log
-	for log in "$tmp"/kvd.*.log; do
-		[ -s "$log" ] && { echo "--- ${log##*/}"; tail -n 20 "$log"; }
-	done
+	[ -z "$kvd_log" ] || { echo "--- the last kvd said"; tail -n 20 "$kvd_log"; }
 	exit 1
 }
 
@@ -99,7 +96,7 @@ gone() { ! alive "$1"; }
 # is kvcli's own where that is the command.
 start() {
 	[ "$1" != kvcli ] || set -- "$KVD_BUILD/kvcli" -s "$KVD_ADDR" "${@:2}"
-	"$@" &
+	"$@" <&0 & # else it would get /dev/null
 	pid=$!
 	started_pids+=("$pid")
 }
@@ -117,7 +114,7 @@ wait_for() {
 # doesn't end.
 wait_exit() {
 	wait_for gone "$1" || fail "process $1 doesn't end"
-	wait "$1"
+	wait "$1" 2>/dev/null # it would tell of a killed one
 	status=$?
 }
 
@@ -245,9 +242,14 @@ cpu_ticks() {
 open_batch() {
 	rm -f "$tmp/batch.in" "$tmp/batch.out"
 	mkfifo "$tmp/batch.in" "$tmp/batch.out"
-	start kvcli "$@" <"$tmp/batch.in" >"$tmp/batch.out"
+	start batch_client "$@"
 	batch_pid=$pid
 	exec 7>"$tmp/batch.in" 8<"$tmp/batch.out"
+}
+
+# Opening a pipe waits for the other end, so that is done in the background too.
+batch_client() {
+	exec "$KVD_BUILD/kvcli" -s "$KVD_ADDR" "$@" <"$tmp/batch.in" >"$tmp/batch.out"
 }
 
 # ask COMMAND: sets $answer to the line that it answers with.
