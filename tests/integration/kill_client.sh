@@ -32,7 +32,7 @@ for ((r = 0; r < rounds; r++)); do
 	: >"$tmp/acks"
 	start kvcli < <(commands $r) >"$tmp/acks" 2>/dev/null
 	client=$pid
-	target=$((r % 7 * 3000))
+	target=$((r % 7 * 700))
 	enough() { [ "$(wc -c <"$tmp/acks")" -gt $target ] || gone $client; }
 	wait_for enough || fail "the client wrote nothing"
 	alive $client || { cat "$tmp/acks" | tail -3; fail "the client ended by itself"; }
