@@ -57,7 +57,12 @@ int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *v
 	op->request_id = op->index + DEPTH_MAX * ++s->next_request;
 	*q = (struct wire_request){ .request_id = op->request_id, .op = (uint8_t)wire,
 				    .flags = (uint8_t)flags, .key_bytes = (uint16_t)op->key_bytes,
-				    .value_bytes = value_bytes, .version = arg };
+				    .value_bytes = value_bytes, .version = arg,
+				    .token = op->token, .ttl_ms = op->wait_ms };
+	if (wire == WIRE_HELLO) {
+		q->value_addr = (uintptr_t)s->held;
+		q->value_rkey = s->held_mr->rkey;
+	}
 	memcpy(message + sizeof *q, op->key, op->key_bytes);
 	if (bytes + value_bytes > WIRE_MESSAGE_BYTES_MAX) {
 		int rc = offer(op, q, value, value_bytes);

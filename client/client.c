@@ -22,13 +22,14 @@ const char *kvd_strerror(int result)
 		"ok", "invalid argument", "out of memory", "not connected",
 		"connection lost: the change may have happened", "timed out", "the table is full",
 		"too big", "busy", "protocol error", "no RDMA device", "buffer too small",
+		"the lock was lost",
 	};
 
 	if (result == KVD_NOT_FOUND)
 		return "not found";
 	if (result == KVD_CONDITION)
 		return "the condition was false";
-	if (result > 0 || result < KVD_ESPACE)
+	if (result > 0 || result < KVD_ELOST)
 		return "unknown result";
 	return words[-result];
 }
@@ -125,7 +126,11 @@ static int new_memory(struct kvd_session *s)
 	s->wr = calloc(s->sq_depth, sizeof *s->wr);
 	s->sge = calloc(s->sq_depth, sizeof *s->sge);
 	s->ops = calloc(s->depth, sizeof *s->ops);
-	if (!s->memory || !s->wr || !s->sge || !s->ops)
+	if (posix_memalign((void **)&s->held, 4096, 4096))
+		s->held = NULL;
+	else
+		memset(s->held, 0, 4096);
+	if (!s->memory || !s->wr || !s->sge || !s->ops || !s->held)
 		return KVD_ENOMEM;
 	s->rx = s->memory + ops;
 	for (uint32_t i = s->depth; i-- > 0;) {
@@ -182,11 +187,14 @@ void kvd_session_delete(kvd_session **session)
 	session_disconnect(s);
 	if (s->memory_mr)
 		s->verbs->dereg_mr(s->memory_mr);
+	if (s->held_mr)
+		s->verbs->dereg_mr(s->held_mr);
 	for (uint32_t i = 0; s->ops && i < s->depth; i++)
 		if (s->ops[i].mr)
 			s->verbs->dereg_mr(s->ops[i].mr);
 	if (s->memory)
 		munmap(s->memory, s->memory_bytes);
+	free(s->held);
 	free(s->wr);
 	free(s->sge);
 	free(s->ops);
@@ -213,7 +221,7 @@ static int begin(struct kvd_session *s, const void *key, size_t key_bytes)
 
 	if (rc)
 		return rc;
-	if (s->in_flight)
+	if (flight_settle(s))
 		return err_set(&s->err, KVD_EINVAL,
 			       "operations are in flight: take their completions with kvd_poll first");
 	return session_ready(s);
@@ -332,7 +340,7 @@ static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, s
 		    uint64_t arg, struct wire_reply *reply, const uint8_t **payload,
 		    size_t *payload_bytes)
 {
-	if (s->in_flight)
+	if (flight_settle(s))
 		return err_set(&s->err, KVD_EINVAL,
 			       "operations are in flight: take their completions with kvd_poll first");
 	int rc = session_ready(s);

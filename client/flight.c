@@ -47,6 +47,8 @@ struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, siz
 	op->allocate = false;
 	op->mr = NULL;
 	op->reads = 0;
+	op->locked = op->mark_clear = false;
+	op->token = op->wait_ms = 0;
 	op->payload_bytes = 0;
 	op->deadline_ns = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
 	op->key_bytes = (uint32_t)key_bytes;
@@ -139,6 +141,22 @@ void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t l
 	op_read_split(op, remote, rkey, to, bytes, NULL, 0, 0, last);
 }
 
+void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired)
+{
+	struct kvd_session *s = op->session;
+	struct ibv_send_wr *wr = new_wr(op, true, true);
+
+	wr->sg_list[0] = (struct ibv_sge){ (uintptr_t)op->memory->small, 8, s->memory_mr->lkey };
+	wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+	wr->send_flags |= IBV_SEND_FENCE;
+	wr->wr.atomic.remote_addr = remote;
+	wr->wr.atomic.rkey = rkey;
+	wr->wr.atomic.compare_add = expected;
+	wr->wr.atomic.swap = desired;
+	op->reads++;
+	s->counters.atomics++;
+}
+
 void op_send(struct op *op, uint32_t bytes)
 {
 	struct kvd_session *s = op->session;
@@ -197,7 +215,9 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 	}
 	op->reply = *reply;
 	op->payload_bytes = bytes - (uint32_t)sizeof *reply;
-	if (op->kind == OP_GET) {
+	if (op->kind == OP_UNLOCK) {
+		op_free(op);
+	} else if (op->kind == OP_GET) {
 		get_reply(op, message + sizeof *reply);
 	} else if (op->kind == OP_CHANGE) {
 		change_reply(op);
@@ -225,7 +245,10 @@ static void completed(struct kvd_session *s, const struct ibv_wc *wc, bool recei
 	if (wc->wr_id & 1u << 16) {
 		struct op *op = &s->ops[wc->wr_id & 0xffff];
 		op->reads--;
-		get_advance(op);
+		if (op->phase == PHASE_CAS)
+			lock_advance(op);
+		else
+			get_advance(op);
 	}
 }
 
@@ -336,9 +359,35 @@ void flight_abort(struct kvd_session *s)
 		struct op *op = &s->ops[i];
 		if (op->phase == PHASE_IDLE || op->done)
 			continue;
+		if (op->kind == OP_UNLOCK) {
+			op_free(op);
+			continue;
+		}
 		op_done(op, op->kind == OP_CHANGE && (code == KVD_ECONNECT || code == KVD_ETIMEDOUT)
 				    ? KVD_EUNKNOWN : code);
 	}
+}
+
+void flight_wait(struct kvd_session *s, struct op *first, struct op *second)
+{
+	while (!first->done || !second->done) {
+		flight_poll(s, first->deadline_ns + 1000000000ull);
+		s->done = NULL;
+		s->done_end = &s->done;
+	}
+}
+
+uint32_t flight_settle(struct kvd_session *s)
+{
+	uint32_t unlocks = 0;
+
+	if (!s->in_flight)
+		return 0;
+	if (s->connected && !s->broken)
+		poll_once(s);
+	for (uint32_t i = 0; i < s->depth; i++)
+		unlocks += s->ops[i].phase != PHASE_IDLE && s->ops[i].kind == OP_UNLOCK;
+	return s->in_flight - unlocks;
 }
 
 int flight_run(struct op *op)

@@ -268,6 +268,33 @@ static void got_directory(struct op *op)
 
 /* ----------------------------------------------------------------- buckets */
 
+/*
+ * For the holder of the key's lock: a change that began before the lock was taken
+ * may still be under way, and shows in no item if the key is absent.  After the
+ * mark was clear once, none can be (protocols.md, 4).
+ */
+static void read_mark(struct op *op)
+{
+	const struct wire_welcome *w = &op->session->welcome;
+	uint64_t stripe = layout_stripe(op->hash.b, w->stripes);
+
+	op->phase = PHASE_MARK;
+	read_table(op, w->marks_offset + stripe * sizeof(uint32_t), op->memory->small,
+		   sizeof(uint32_t), true);
+}
+
+static void got_mark(struct op *op)
+{
+	uint32_t mark;
+
+	memcpy(&mark, op->memory->small, sizeof mark);
+	op->mark_clear = mark == 0;
+	if (op->mark_clear || ++op->attempts <= ATTEMPTS_MAX)
+		read_buckets(op);
+	else
+		ask_server(op);
+}
+
 /* READs those buckets that are not fresh, with one doorbell. */
 static void read_buckets(struct op *op)
 {
@@ -275,6 +302,10 @@ static void read_buckets(struct op *op)
 
 	op->from_mirror = false;
 	op->index_read = true;
+	if (op->locked && !op->mark_clear) {
+		read_mark(op);
+		return;
+	}
 	if (op->bucket[0] >= limit || op->bucket[1] >= limit) {
 		ask_server(op);
 		return;
@@ -630,6 +661,11 @@ static void got_item(struct op *op)
 	if (v == ITEM_PREPARED && op->accept_prepared &&
 	    layout_state_version(item->state) == op->held_version)
 		v = ITEM_LIVE;
+	/* The holder of the lock waits until what was under way is through (4). */
+	if (op->locked && op->phase != PHASE_COPY &&
+	    (v == ITEM_UPDATING || v == ITEM_PREPARED ||
+	     (v == ITEM_LIVE && (item->state & LAYOUT_PENDING))))
+		v = ITEM_TORN;
 	switch (v) {
 	case ITEM_LIVE:
 		deliver(op, item, value_of(op, item));
@@ -733,6 +769,9 @@ void get_advance(struct op *op)
 	case PHASE_DIR:
 		got_directory(op);
 		break;
+	case PHASE_MARK:
+		got_mark(op);
+		break;
 	case PHASE_BUCKETS:
 		got_buckets(op);
 		break;
@@ -757,6 +796,7 @@ void get_advance(struct op *op)
 		break;
 	case PHASE_IDLE:
 	case PHASE_REPLY:
+	case PHASE_CAS:
 		break;
 	}
 }

@@ -65,6 +65,7 @@ extern "C" {
 #define KVD_EPROTOCOL (-9) /* the peer is not kvd, or of another version */
 #define KVD_EDEVICE (-10)  /* no RDMA device, or it failed */
 #define KVD_ESPACE (-11)   /* the value is longer than the buffer (see kvd_get) */
+#define KVD_ELOST (-12)    /* the lock was lost with its connection */
 
 /* A result in a few words, for any value; static. */
 const char *kvd_strerror(int result);
@@ -177,6 +178,63 @@ int kvd_submit_del(kvd_session *session, const void *key, size_t key_bytes, void
  * an error.  Returns 0 at once where nothing is in flight.
  */
 int kvd_poll(kvd_session *session, struct kvd_completion *completions, int max, int timeout_ms);
+
+/*
+ * Locks.  From the grant to the release nobody else's change of the key takes
+ * effect; GETs of others go on.  Keys share locks (a fixed number of stripes), so
+ * a lock may keep changes of other keys waiting too: hold it shortly.  A holder
+ * whose connection ends, or who keeps others waiting for longer than kvd's --lease,
+ * loses it: what it does under the lock afterwards fails with KVD_ELOST, and has no
+ * effect.  A lock belongs to its session, and to its thread.
+ *
+ * While a session holds a lock, changes that it makes of the same key without the
+ * lock wait for it as anybody else's do: use the kvd_locked_ functions.
+ */
+struct kvd_key {
+	const void *data;
+	size_t bytes;
+};
+#define KVD_LOCK_KEYS_MAX 16
+
+typedef struct kvd_lock kvd_lock_t;
+
+/*
+ * Locks one key or several, which may be absent; no deadlock, whatever the order.
+ * timeout_ms: how long to wait for somebody else's lock; 0: not at all, -1: the
+ * client's time-out.  KVD_EBUSY: not free in that time.  The keys are not kept.
+ */
+int kvd_lock(kvd_session *session, const struct kvd_key *keys, size_t count, int timeout_ms,
+	     kvd_lock_t **lock);
+
+/*
+ * Locks a key and reads it, in one round trip if nobody holds it.  Results as of
+ * kvd_get; the lock is held with KVD_OK, KVD_NOT_FOUND and KVD_ESPACE, and *lock is
+ * NULL otherwise.
+ */
+int kvd_lock_get(kvd_session *session, const void *key, size_t key_bytes, int timeout_ms,
+		 void *value, size_t value_bytes_max, size_t *value_bytes, uint64_t *version,
+		 kvd_lock_t **lock);
+
+/* Releases and frees; does not wait.  KVD_ELOST: it was lost before; NULL: nothing. */
+int kvd_unlock(kvd_lock_t **lock);
+
+/* Of keys that the lock was taken for: as kvd_get, kvd_put, kvd_del. */
+int kvd_locked_get(kvd_lock_t *lock, const void *key, size_t key_bytes, void *value,
+		   size_t value_bytes_max, size_t *value_bytes, uint64_t *version);
+int kvd_locked_put(kvd_lock_t *lock, const void *key, size_t key_bytes, const void *value,
+		   size_t value_bytes, uint64_t *version);
+int kvd_locked_del(kvd_lock_t *lock, const void *key, size_t key_bytes);
+
+/*
+ * Reads a value, calls `change`, stores what it left: atomically.  `change` gets
+ * the value in memory of value_bytes_max bytes and its length, SIZE_MAX if the key
+ * is absent; it sets the new length, SIZE_MAX to delete the key, and returns 0;
+ * other than 0: nothing is stored, and the result is KVD_CONDITION.  It must not
+ * use the session.
+ */
+int kvd_update(kvd_session *session, const void *key, size_t key_bytes,
+	       int (*change)(void *arg, void *value, size_t *value_bytes), void *arg,
+	       size_t value_bytes_max, int timeout_ms);
 
 /* Deletes every key.  Not atomic: changes made meanwhile may stay. */
 int kvd_flush(kvd_session *session);

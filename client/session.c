@@ -158,6 +158,11 @@ static int make_queues(struct kvd_session *s)
 		return err_set_errno(&s->err, KVD_EDEVICE, errno,
 				     "can't register %zu KiB of memory: the locked-memory limit may be too "
 				     "low (see 'ulimit -l')", s->memory_bytes >> 10);
+	/* A page of its own: kvd may READ it, and nothing else of this process. */
+	if (!s->held_mr)
+		s->held_mr = v->reg_mr(c->pd, s->held, 4096, IBV_ACCESS_REMOTE_READ);
+	if (!s->held_mr)
+		return err_set_errno(&s->err, KVD_EDEVICE, errno, "can't register a page of memory");
 	config.send_cq = config.recv_cq = s->cq;
 	s->qp = link_qp_new(v, &config, &s->inline_bytes, &s->err);
 	if (!s->qp || link_qp_init(v, s->id, s->qp, IBV_ACCESS_REMOTE_READ, &s->err))
@@ -265,6 +270,8 @@ int session_connect(struct kvd_session *s)
 	s->broken = false;
 	s->sq_posted = s->sq_done = 0;
 	s->wr_count = s->unsignaled = 0;
+	s->lock_count = 0; /* kvd releases what the old connection held */
+	memset(s->held, 0, LAYOUT_HELD_MAX * sizeof *s->held);
 	if ((rc = resolve(s, deadline)) || (rc = share_pd(s)) || (rc = make_queues(s)) ||
 	    (rc = connect_qp(s, deadline))) {
 		session_disconnect(s);

@@ -56,7 +56,7 @@ struct kvd_client {
 	uint64_t dir_entries;
 };
 
-enum op_kind { OP_GET, OP_CHANGE, OP_CALL };
+enum op_kind { OP_GET, OP_CHANGE, OP_CALL, OP_LOCK, OP_UNLOCK };
 
 enum phase {
 	PHASE_IDLE,
@@ -70,6 +70,8 @@ enum phase {
 	PHASE_OLD,       /* READ of the item that a prepared one replaces */
 	PHASE_REPLY,     /* a message is out */
 	PHASE_COPY,      /* READ of the copy that the server made */
+	PHASE_MARK,      /* READ of the stripe's mark */
+	PHASE_CAS,       /* compare-and-swap of a lock word */
 };
 
 #define TRIED_MAX 8u
@@ -120,6 +122,13 @@ struct op {
 	uint64_t length;   /* of the item's READ */
 	uint64_t posted;
 
+	/* Locks */
+	bool locked;     /* GET by the holder of the key's lock */
+	bool mark_clear; /* and no change was under way since it holds it */
+	uint64_t stripe;
+	uint64_t token;
+	uint64_t wait_ms;
+
 	/* The result. */
 	int result;
 	size_t result_bytes;
@@ -167,6 +176,13 @@ struct kvd_session {
 	uint32_t in_flight;
 	uint32_t next_request;
 	uint64_t last_cm_look_ns;
+
+	/* Tokens that this session holds or tries to get: kvd READs them. */
+	uint64_t *held;
+	struct ibv_mr *held_mr;
+	uint64_t lock_counter;
+	uint64_t lock_stripes[LAYOUT_HELD_MAX];
+	unsigned lock_count;
 	struct spin spin;
 	struct kvd_counters counters;
 };
@@ -192,6 +208,8 @@ void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t l
 void op_read_split(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes,
 		   void *to2, uint32_t lkey2, uint32_t bytes2, bool last);
 void op_send(struct op *op, uint32_t bytes);
+/* The old value goes to memory->small[0].  Fenced behind READs and atomics. */
+void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired);
 uint32_t flight_room(const struct kvd_session *s);
 /* Posts what was collected. */
 int flight_flush(struct kvd_session *s);
@@ -199,6 +217,10 @@ int flight_flush(struct kvd_session *s);
 int flight_poll(struct kvd_session *s, uint64_t until_ns);
 /* Runs one operation to its end and frees it; its result. */
 int flight_run(struct op *op);
+/* Runs two to their ends; the caller frees them. */
+void flight_wait(struct kvd_session *s, struct op *first, struct op *second);
+/* Takes what detached operations (unlocks) left.  How many others are in flight. */
+uint32_t flight_settle(struct kvd_session *s);
 /* Ends every operation after the queue pair is gone. */
 void flight_abort(struct kvd_session *s);
 
@@ -206,6 +228,9 @@ void flight_abort(struct kvd_session *s);
 void get_start(struct op *op);
 void get_advance(struct op *op);                 /* its READs are complete */
 void get_reply(struct op *op, const uint8_t *payload); /* op->reply is set */
+
+/* lock.c: its compare-and-swap is complete */
+void lock_advance(struct op *op);
 
 /* change.c */
 int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *value,

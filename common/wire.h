@@ -53,7 +53,7 @@ struct wire_accept {
 static_assert(sizeof(struct wire_accept) == 16, "wire");
 
 enum wire_op {
-	WIRE_HELLO = 1,
+	WIRE_HELLO = 1, /* value_addr, value_rkey: uint64_t[LAYOUT_HELD_MAX] of tokens */
 	WIRE_PING = 2,
 	WIRE_GET = 3,     /* the fallback of a one-sided GET */
 	WIRE_PUT = 4,
@@ -62,6 +62,9 @@ enum wire_op {
 	WIRE_FLUSH = 7,   /* delete every key */
 	WIRE_STATS = 8,
 	WIRE_RELEASE = 9, /* drop the copy that a WIRE_GET made */
+	WIRE_LOCK = 10,   /* wait for stripe `version` in kvd's queue, to hold it as `token`,
+			   * for ttl_ms at the most: then WIRE_EBUSY */
+	WIRE_UNLOCK = 11, /* `token` held stripe `version`, on which somebody waits */
 	WIRE_OPS
 };
 

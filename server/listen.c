@@ -155,6 +155,8 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	id->context = c;
 	link_all(s, c);
 	atomic_fetch_add(&w->load, 1);
+	if (s->locker)
+		locker_born(s->locker, c->connection_id);
 	worker_give(w, c);
 	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
 	if (s->verbs->accept(id, &param)) {
@@ -292,6 +294,9 @@ static void destroy_conn(struct conn *c)
 
 	v->disconnect(c->id);
 	v->destroy_qp(c->qp);
+	/* Only now can nothing that it sent take effect any more. */
+	if (c->server->locker)
+		locker_dead(c->server->locker, c->connection_id);
 	v->destroy_id(c->id);
 	unlink_all(c);
 	free(c);
@@ -414,6 +419,7 @@ void listen_stop(struct server *s)
 		worker_stop(&s->workers[i]);
 	while (s->conns)
 		destroy_conn(s->conns);
+	locker_delete(&s->locker);
 	if (s->channel)
 		v->destroy_event_channel(s->channel);
 	s->channel = NULL;

@@ -74,7 +74,7 @@ static int make_store(struct server *s, struct err *err)
 	for (unsigned i = 0; i < s->worker_count; i++)
 		if (worker_new(s, &s->workers[i], i, err))
 			return -1;
-	return 0;
+	return s->limits.atomics ? locker_new(s, &s->locker, err) : 0;
 }
 
 static int start(struct server *s, struct err *err)

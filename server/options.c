@@ -27,7 +27,7 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 	char error[512];
 
 	*o = (struct options){ .listen = "127.0.0.1:7480", .memory_bytes = 1ull << 30,
-			       .connections = 2500, .log_level = LOG_LEVEL_INFO };
+			       .connections = 2500, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO };
 	const struct opt table[] = {
 		{ "listen", 'l', OPT_STRING, &o->listen, 0, 0, NULL, "ADDR[:PORT]",
 		  "serve this address (127.0.0.1:7480; port 0: any)" },
@@ -42,6 +42,8 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 		  "adaptive, busy or event (adaptive)" },
 		{ "connections", 'c', OPT_INT, &o->connections, 1, 100000, NULL, "N",
 		  "connections at the most (2500)" },
+		{ "lease", 0, OPT_INT, &o->lease_ms, 10, 3600000, NULL, "MS",
+		  "a lock may be held so long while others wait for it (10000)" },
 		{ "ready-file", 0, OPT_STRING, &o->ready_file, 0, 0, NULL, "PATH",
 		  "write ADDR:PORT there once it serves" },
 		{ "config", 0, OPT_STRING, &o->config, 0, 0, NULL, "FILE",

@@ -35,7 +35,7 @@ struct tx *reply_new(struct worker *w, struct conn *conn, const struct wire_requ
 	return tx;
 }
 
-static void tx_free(struct worker *w, struct tx *tx)
+void tx_free(struct worker *w, struct tx *tx)
 {
 	tx->next = w->tx_free;
 	w->tx_free = tx;

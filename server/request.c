@@ -90,6 +90,8 @@ static enum request_fate do_hello(struct request *r)
 		return REQUEST_DONE;
 	}
 	c->state = CONN_READY;
+	c->held_addr = r->head->value_addr;
+	c->held_rkey = r->head->value_rkey;
 	atomic_fetch_add_explicit(&s->connections, 1, memory_order_relaxed);
 	tx = reply_new(r->worker, c, r->head, WIRE_OK);
 	struct wire_welcome welcome = {
@@ -145,8 +147,7 @@ static enum request_fate do_get(struct request *r)
 			       &result, &copy);
 	struct wire_reply *reply = reply_head(tx);
 	if (status == STORE_ASIDE) {
-		tx->next = r->worker->tx_free;
-		r->worker->tx_free = tx;
+		tx_free(r->worker, tx);
 		return REQUEST_ASIDE;
 	}
 	size_t payload = 0;
@@ -322,6 +323,30 @@ static enum request_fate do_stats(struct request *r)
 	return REQUEST_DONE;
 }
 
+/* A token that names another connection, or none, is a forgery. */
+static bool is_own_token(const struct conn *c, uint64_t token)
+{
+	return token && !(token & LAYOUT_LOCK_WAIT) &&
+	       layout_token_connection(token) ==
+		       (c->connection_id & LAYOUT_LOCK_CONNECTION_MASK);
+}
+
+static enum request_fate do_lock(struct request *r)
+{
+	struct server *s = r->worker->server;
+
+	if (!s->locker)
+		return answer(r, WIRE_EUNSUPPORTED);
+	if (r->head->version >= s->table->stripes || !r->head->token)
+		return answer(r, WIRE_EINVALID);
+	if (r->head->op == WIRE_LOCK) {
+		locker_wait(s->locker, r->conn, r->head);
+		return REQUEST_DONE; /* the locker answers */
+	}
+	locker_unlock(s->locker, r->head->version, r->head->token);
+	return answer(r, WIRE_OK);
+}
+
 static const struct {
 	enum request_fate (*handle)(struct request *r);
 	bool has_key;
@@ -337,6 +362,8 @@ static const struct {
 	[WIRE_FLUSH] = { do_flush, false, false, false },
 	[WIRE_STATS] = { do_stats, false, false, false },
 	[WIRE_RELEASE] = { do_release, false, false, false },
+	[WIRE_LOCK] = { do_lock, false, false, false },
+	[WIRE_UNLOCK] = { do_lock, false, false, false },
 };
 
 /* What is wrong with a message, or NULL. */
@@ -348,6 +375,8 @@ static const char *check(const struct conn *c, const struct wire_request *q, uin
 		return "an unknown operation";
 	if ((c->state == CONN_NEW) != (q->op == WIRE_HELLO))
 		return q->op == WIRE_HELLO ? "a second hello" : "a request before its hello";
+	if (q->token && !is_own_token(c, q->token))
+		return "a token that is not its own";
 	bool no_key = !ops[q->op].has_key || (ops[q->op].may_lack_key && !q->key_bytes);
 	if (no_key ? q->key_bytes != 0 : !q->key_bytes || q->key_bytes > LAYOUT_KEY_BYTES_MAX)
 		return "a key length out of bounds";

@@ -20,6 +20,7 @@
 #include "common/link.h"
 #include "common/spin.h"
 #include "common/wire.h"
+#include "server/locker.h"
 #include "server/store.h"
 
 enum poll_policy { POLL_ADAPTIVE, POLL_BUSY, POLL_EVENT };
@@ -31,6 +32,7 @@ struct options {
 	int workers;
 	int poll;
 	int connections;
+	int lease_ms;
 	const char *ready_file;
 	const char *config;
 	int log_level;
@@ -49,6 +51,7 @@ struct server {
 	struct ibv_pd *pd;
 	struct table *table;
 	struct store *store;
+	struct locker *locker; /* NULL: the device has no atomics */
 	struct worker *workers;
 	unsigned worker_count;
 
@@ -93,6 +96,8 @@ struct conn {
 	/* Set by the main thread. */
 	atomic_bool disconnected; /* partner: worker's conn_progress */
 	atomic_bool last_wqe;
+	/* Set by the locker: it does not know the connection any more. */
+	atomic_bool lock_idle;
 
 	/* Worker only, from here. */
 	enum conn_state state;
@@ -106,6 +111,9 @@ struct conn {
 	struct conn *dirty_next;
 	bool is_dirty;
 	struct layout_item *copy; /* of a WIRE_GET */
+	uint64_t held_addr;       /* the tokens that the client says it holds */
+	uint32_t held_rkey;
+	bool reads_held;
 	struct conn *map_next;    /* by queue pair number */
 	struct conn *worker_next, **worker_prev;
 };
@@ -170,9 +178,9 @@ struct worker {
 	unsigned closing;
 	struct spin spin;
 
-	/* Inbox: connections handed over. */
+	/* Inbox: what other threads ask for. */
 	pthread_mutex_t inbox_lock;
-	struct conn *inbox;
+	struct command *inbox, **inbox_end;
 	int wake_fd; /* eventfd */
 	atomic_bool poked;
 	atomic_bool stopping;
@@ -183,7 +191,13 @@ int worker_new(struct server *server, struct worker *worker, unsigned id, struct
 int worker_start(struct worker *worker, struct err *err);
 /* Any thread: makes the worker look at its inbox and flags. */
 void worker_wake(struct worker *worker);
-void worker_give(struct worker *worker, struct conn *conn);
+/* False if there is no memory. */
+bool worker_give(struct worker *worker, struct conn *conn);
+/* The locker: answers a request; reads what a connection says it holds; cuts it off. */
+void worker_answer(struct conn *conn, const struct wire_request *request,
+		   enum wire_status status);
+void worker_read_held(struct server *server, uint64_t connection);
+void worker_fence_id(struct server *server, uint64_t connection);
 /* Asks for an orderly end and waits for it. */
 void worker_stop(struct worker *worker);
 void worker_delete(struct worker *worker);
@@ -216,6 +230,7 @@ void reply_send(struct worker *worker, struct tx *tx, size_t payload_bytes);
 /* Posts the replies of this round, one chain per connection. */
 void reply_flush(struct worker *worker);
 void reply_completed(struct worker *worker, struct tx *tx);
+void tx_free(struct worker *worker, struct tx *tx);
 
 /* pull.c: values that kvd READs from the client's memory */
 #define PULLS 64u
@@ -229,7 +244,7 @@ void pulls_retry(struct worker *worker);
 bool pulls_waiting(const struct worker *worker);
 
 /* A signalled work request's wr_id: a pointer, its kind, the sends it reports. */
-enum wr_kind { WR_NONE, WR_TX, WR_PULL };
+enum wr_kind { WR_NONE, WR_TX, WR_PULL, WR_HELD };
 static inline uint64_t wr_pack(const void *ptr, enum wr_kind kind, uint32_t count)
 {
 	return (uint64_t)(uintptr_t)ptr | kind | (uint64_t)count << 48;

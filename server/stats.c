@@ -44,6 +44,7 @@ static void add_operations(struct out *o, const struct server *s)
 		[WIRE_HELLO] = "hello", [WIRE_PING] = "ping",       [WIRE_GET] = "get",
 		[WIRE_PUT] = "put",     [WIRE_DELETE] = "delete",   [WIRE_KEYS] = "keys",
 		[WIRE_FLUSH] = "flush", [WIRE_STATS] = "stats",     [WIRE_RELEASE] = "release",
+		[WIRE_LOCK] = "lock",   [WIRE_UNLOCK] = "unlock",
 	};
 
 	add(o, "\"operations\":{");
@@ -69,6 +70,19 @@ static void add_index(struct out *o, const struct server *s)
 	    (double)keys / (double)(LAYOUT_BUCKET_WORDS * (buckets + nodes)));
 }
 
+static void add_locks(struct out *o, const struct server *s)
+{
+	struct locker_stats k = { 0 };
+
+	if (s->locker)
+		locker_stats(s->locker, &k);
+	add(o, "\"locks\":{\"available\":%s,\"waits\":%llu,\"handovers\":%llu,\"recovered\":%llu,"
+	       "\"released\":%llu,\"fenced\":%llu},",
+	    s->locker ? "true" : "false", (unsigned long long)k.waits,
+	    (unsigned long long)k.handovers, (unsigned long long)k.recovered,
+	    (unsigned long long)k.released, (unsigned long long)k.fenced);
+}
+
 size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 {
 	struct out o = { .buf = buf, .bytes = buf_bytes };
@@ -83,6 +97,7 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	    (unsigned long long)atomic_load(&s->store->value_bytes));
 	add_index(&o, s);
 	add_operations(&o, s);
+	add_locks(&o, s);
 	add(&o, "\"connections\":%llu,\"refused\":%llu,\"protocol_errors\":%llu,",
 	    (unsigned long long)atomic_load(&s->connections),
 	    (unsigned long long)atomic_load(&s->refused),

@@ -163,7 +163,7 @@ static bool is_permitted(const struct store *s, const struct store_change *c)
 	uint64_t stripe = layout_stripe(c->hash.b, s->table->stripes);
 	uint64_t word = atomic_load_explicit(&s->table->locks[stripe], memory_order_acquire);
 
-	return word == c->token;
+	return (word & ~LAYOUT_LOCK_WAIT) == c->token;
 }
 
 static void leave(struct store_worker *w, struct work *k)

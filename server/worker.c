@@ -44,6 +44,16 @@ uint64_t clock_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
+/* What another thread asks of a worker. */
+struct command {
+	struct command *next;
+	enum { CMD_ADOPT, CMD_ANSWER, CMD_READ_HELD, CMD_FENCE } kind;
+	struct conn *conn;
+	uint64_t connection; /* as in a token */
+	struct wire_request request;
+	enum wire_status status;
+};
+
 /* ------------------------------------------------------------- connections */
 
 static struct conn **map_slot(struct worker *w, uint32_t qp_num)
@@ -100,10 +110,17 @@ void conn_close(struct conn *c, const char *reason)
 	link_qp_set_error(w->server->verbs, c->qp);
 	w->closing++;
 	forget_deferred(w, c);
+	if (w->server->locker)
+		locker_forget(w->server->locker, c);
+	else
+		atomic_store(&c->lock_idle, true);
 }
+
+static void take_inbox(struct worker *w);
 
 static void bury(struct worker *w, struct conn *c)
 {
+	take_inbox(w); /* the locker's last answers to it */
 	struct conn **at = map_slot(w, c->qp->qp_num);
 
 	if (c->is_dirty)
@@ -122,7 +139,9 @@ static void bury(struct worker *w, struct conn *c)
 /* Whether nothing of a closing connection is under way any more. */
 static bool is_drained(const struct conn *c, uint64_t now)
 {
-	if (c->pulls)
+	if (!atomic_load(&c->lock_idle))
+		return false;
+	if (c->pulls || c->reads_held)
 		return false; /* its READs write into table memory until they complete */
 	return now >= c->close_ns || (!c->sends && atomic_load(&c->last_wqe));
 }
@@ -142,26 +161,149 @@ static void progress_conns(struct worker *w, bool idle)
 	}
 }
 
-static void take_inbox(struct worker *w)
+static struct conn *find_by_id(struct worker *w, uint64_t connection)
 {
-	pthread_mutex_lock(&w->inbox_lock);
-	struct conn *c = w->inbox, *next;
-	w->inbox = NULL;
-	pthread_mutex_unlock(&w->inbox_lock);
-	for (; c; c = next) {
-		next = c->next;
-		adopt(w, c);
+	struct conn *c = w->conns;
+
+	while (c && (c->connection_id & LAYOUT_LOCK_CONNECTION_MASK) != connection)
+		c = c->worker_next;
+	return c && c->state == CONN_READY ? c : NULL;
+}
+
+/* The tokens that a client says it holds: from its memory, without its help. */
+static void read_held(struct worker *w, struct conn *c)
+{
+	struct tx *tx = w->tx_free;
+	struct ibv_send_wr *bad;
+
+	if (!tx || c->reads_held || !c->held_rkey || c->sq_used >= c->sq_depth)
+		return;
+	w->tx_free = tx->next;
+	tx->conn = c;
+	tx->sge = (struct ibv_sge){ (uintptr_t)tx->data, LAYOUT_HELD_MAX * 8, w->mr->lkey };
+	tx->wr = (struct ibv_send_wr){
+		.wr_id = wr_pack(tx, WR_HELD, c->unsignaled + 1),
+		.sg_list = &tx->sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = c->held_addr, .rkey = c->held_rkey },
+	};
+	if (ibv_post_send(c->qp, &tx->wr, &bad)) {
+		tx_free(w, tx);
+		return;
+	}
+	c->unsignaled = 0;
+	c->sq_used++;
+	c->reads_held = true;
+}
+
+static void got_held(struct worker *w, struct tx *tx, const struct ibv_wc *wc)
+{
+	struct conn *c = tx->conn;
+
+	c->reads_held = false;
+	locker_held(w->server->locker, c->connection_id,
+		    wc->status == IBV_WC_SUCCESS ? (const uint64_t *)tx->data : NULL);
+	tx_free(w, tx);
+}
+
+static void answer_for(struct worker *w, const struct command *m)
+{
+	struct tx *tx = m->conn->state == CONN_CLOSING
+				? NULL
+				: reply_new(w, m->conn, &m->request, m->status);
+
+	if (tx)
+		reply_send(w, tx, 0);
+	else if (m->conn->state != CONN_CLOSING)
+		conn_close(m->conn, "no buffer for the answer to a lock request");
+}
+
+static void obey(struct worker *w, const struct command *m)
+{
+	struct conn *c;
+
+	switch (m->kind) {
+	case CMD_ADOPT:
+		adopt(w, m->conn);
+		break;
+	case CMD_ANSWER:
+		answer_for(w, m);
+		break;
+	case CMD_READ_HELD:
+		c = find_by_id(w, m->connection);
+		if (c)
+			read_held(w, c);
+		break;
+	case CMD_FENCE:
+		c = find_by_id(w, m->connection);
+		if (c)
+			conn_close(c, "it held a lock for longer than its lease");
+		break;
 	}
 }
 
-void worker_give(struct worker *w, struct conn *c)
+static void take_inbox(struct worker *w)
 {
-	c->worker = w;
 	pthread_mutex_lock(&w->inbox_lock);
-	c->next = w->inbox;
-	w->inbox = c;
+	struct command *m = w->inbox, *next;
+	w->inbox = NULL;
+	w->inbox_end = &w->inbox;
+	pthread_mutex_unlock(&w->inbox_lock);
+	for (; m; m = next) {
+		next = m->next;
+		obey(w, m);
+		free(m);
+	}
+}
+
+static bool command(struct worker *w, const struct command *m)
+{
+	struct command *copy = malloc(sizeof *copy);
+
+	if (!copy)
+		return false;
+	*copy = *m;
+	copy->next = NULL;
+	pthread_mutex_lock(&w->inbox_lock);
+	*w->inbox_end = copy;
+	w->inbox_end = &copy->next;
 	pthread_mutex_unlock(&w->inbox_lock);
 	worker_wake(w);
+	return true;
+}
+
+bool worker_give(struct worker *w, struct conn *c)
+{
+	c->worker = w;
+	return command(w, &(struct command){ .kind = CMD_ADOPT, .conn = c });
+}
+
+void worker_answer(struct conn *c, const struct wire_request *request, enum wire_status status)
+{
+	if (!command(c->worker, &(struct command){ .kind = CMD_ANSWER, .conn = c,
+						   .request = *request, .status = status }))
+		log_error("out of memory: a lock request of %s stays without an answer",
+			  c->peer.text);
+}
+
+/* A connection is only known by its token: its worker is the one that has it. */
+static void command_all(struct server *s, const struct command *m)
+{
+	for (unsigned i = 0; i < s->worker_count; i++)
+		if (!command(&s->workers[i], m))
+			log_error("out of memory: a lock is not looked after");
+}
+
+void worker_read_held(struct server *s, uint64_t connection)
+{
+	command_all(s, &(struct command){ .kind = CMD_READ_HELD, .connection = connection });
+}
+
+void worker_fence_id(struct server *s, uint64_t connection)
+{
+	command_all(s, &(struct command){ .kind = CMD_FENCE, .connection = connection });
 }
 
 void worker_wake(struct worker *w)
@@ -265,7 +407,7 @@ static void sent(struct worker *w, const struct ibv_wc *wc)
 
 	if (!ptr)
 		return; /* an unsignalled one, flushed */
-	if (wr_kind(wc->wr_id) == WR_TX)
+	if (wr_kind(wc->wr_id) != WR_PULL)
 		c = ((struct tx *)ptr)->conn;
 	else
 		c = map_find(w, wc->qp_num);
@@ -275,6 +417,8 @@ static void sent(struct worker *w, const struct ibv_wc *wc)
 		conn_close(c, ibv_wc_status_str(wc->status));
 	if (wr_kind(wc->wr_id) == WR_TX)
 		reply_completed(w, ptr);
+	else if (wr_kind(wc->wr_id) == WR_HELD)
+		got_held(w, ptr, wc);
 	else
 		pull_completed(w, ptr, wc);
 }
@@ -469,6 +613,7 @@ int worker_new(struct server *s, struct worker *w, unsigned id, struct err *err)
 	w->tx_count = TX_COUNT;
 	spin_init(&w->spin);
 	pthread_mutex_init(&w->inbox_lock, NULL);
+	w->inbox_end = &w->inbox;
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->wake_fd < 0)
 		return err_set_errno(err, -1, errno, "eventfd");

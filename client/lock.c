@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Slot locks.
+ *
+ * Happy path: compare-and-swap of the stripe's word from 0 to a fresh token, and in
+ * the same doorbell the READ of the item that the mirror knows: one round trip.
+ * Unlock: a compare-and-swap back to 0, posted and not waited for.
+ *
+ * Lost: ask kvd to wait in its queue (WIRE_LOCK); the answer is the grant.  From
+ * then on the word has WAIT, our unlock's compare-and-swap fails, and when its
+ * completion is seen the lock is handed over with WIRE_UNLOCK.  Should this thread
+ * do something else by then: kvd READs session->held, where the token is gone.
+ *
+ * The token is put into `held` before the compare-and-swap and taken out before the
+ * unlock, so that kvd never takes a lock from somebody who holds it.  A broken
+ * connection ends all of its locks: kvd releases them after it destroyed the queue
+ * pair, and nothing of ours takes effect then (protocols.md, 7).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/session.h"
+
+struct kvd_lock {
+	struct kvd_session *session;
+	uint64_t connection_id; /* of the connection that it was taken on */
+	unsigned count;
+	struct {
+		uint64_t stripe;
+		uint64_t token;
+	} part[];
+};
+
+/* ------------------------------------------------------------------- held */
+
+static bool held_add(struct kvd_session *s, uint64_t token)
+{
+	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++) {
+		if (!s->held[i]) {
+			__atomic_store_n(&s->held[i], token, __ATOMIC_RELEASE);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void held_remove(struct kvd_session *s, uint64_t token)
+{
+	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++)
+		if (s->held[i] == token)
+			__atomic_store_n(&s->held[i], 0, __ATOMIC_RELEASE);
+}
+
+/* --------------------------------------------------------------- operations */
+
+static void post_cas(struct op *op, uint64_t stripe, uint64_t expected, uint64_t desired)
+{
+	op->phase = PHASE_CAS;
+	op->stripe = stripe;
+	op->token = expected ? expected : desired;
+	op_cas(op, op->session->welcome.lock_addr + stripe * 8, op->session->welcome.lock_rkey,
+	       expected, desired);
+}
+
+/* Answers of detached unlocks: there is nobody to tell. */
+void lock_advance(struct op *op)
+{
+	uint64_t was = op->memory->small[0];
+
+	if (op->kind == OP_UNLOCK && was == (op->token | LAYOUT_LOCK_WAIT)) {
+		op->kind = OP_UNLOCK;
+		change_start(op, WIRE_UNLOCK, 0, NULL, 0, op->stripe);
+		return;
+	}
+	if (op->kind == OP_UNLOCK)
+		op_free(op);
+	else
+		op_done(op, KVD_OK);
+}
+
+/* Takes one stripe, as far as a compare-and-swap does it; op->memory->small[0]. */
+static struct op *start_cas(struct kvd_session *s, uint64_t stripe, uint64_t token)
+{
+	struct op *op = op_new(s, OP_LOCK, NULL, 0);
+
+	post_cas(op, stripe, 0, token);
+	return op;
+}
+
+static int wait_in_queue(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
+{
+	struct op *op = op_new(s, OP_CALL, NULL, 0);
+	int rc;
+
+	op->token = token;
+	op->wait_ms = (uint64_t)timeout_ms;
+	op->deadline_ns += (uint64_t)timeout_ms * 1000000;
+	rc = change_start(op, WIRE_LOCK, 0, NULL, 0, stripe);
+	if (!rc)
+		rc = flight_run(op);
+	if (rc)
+		return rc;
+	if (op->reply.status == WIRE_OK)
+		return KVD_OK;
+	return op->reply.status == WIRE_EBUSY
+		       ? err_set(&s->err, KVD_EBUSY, "the lock was not free within %d ms", timeout_ms)
+		       : err_set(&s->err, KVD_EPROTOCOL, "kvd at %s has no locks (its device has no atomics)",
+				 s->client->addr.text);
+}
+
+/* Completes what start_cas() began. */
+static int take(struct kvd_session *s, struct op *op, int timeout_ms)
+{
+	uint64_t stripe = op->stripe, token = op->token;
+	int rc = flight_run(op);
+
+	if (rc)
+		return rc;
+	if (op->memory->small[0] == 0)
+		return KVD_OK;
+	rc = timeout_ms ? wait_in_queue(s, stripe, token, timeout_ms)
+			: err_set(&s->err, KVD_EBUSY, "somebody else holds the lock");
+	if (rc)
+		held_remove(s, token);
+	return rc;
+}
+
+static void release(struct kvd_session *s, uint64_t stripe, uint64_t token)
+{
+	struct op *op;
+
+	held_remove(s, token);
+	if (!s->connected || s->broken)
+		return;
+	/* Room for it: completions free operations. */
+	while (!(op = op_new(s, OP_UNLOCK, NULL, 0)) && !s->broken)
+		flight_poll(s, session_now_ns() + 1000000);
+	if (!op)
+		return;
+	post_cas(op, stripe, token, 0);
+	flight_flush(s);
+}
+
+/* -------------------------------------------------------------------- locks */
+
+static int compare_stripes(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int check_keys(struct kvd_session *s, const struct kvd_key *keys, size_t count)
+{
+	if (!count || count > KVD_LOCK_KEYS_MAX)
+		return err_set(&s->err, KVD_EINVAL, "%zu keys: a lock takes 1 to %d", count,
+			       KVD_LOCK_KEYS_MAX);
+	for (size_t i = 0; i < count; i++) {
+		int rc = check_key(s, keys[i].data, keys[i].bytes);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static bool holds(const struct kvd_session *s, uint64_t stripe)
+{
+	for (unsigned i = 0; i < s->lock_count; i++)
+		if (s->lock_stripes[i] == stripe)
+			return true;
+	return false;
+}
+
+/* The stripes of the keys, ascending and each once: everybody takes them in this
+ * order, so nobody waits in a circle. */
+static int new_lock(struct kvd_session *s, const struct kvd_key *keys, size_t count,
+		    struct kvd_lock **lock)
+{
+	uint64_t stripe[KVD_LOCK_KEYS_MAX];
+	struct kvd_lock *l = malloc(sizeof *l + count * sizeof l->part[0]);
+
+	if (!l)
+		return err_set(&s->err, KVD_ENOMEM, "out of memory");
+	for (size_t i = 0; i < count; i++) {
+		struct hash h = hash_key(keys[i].data, keys[i].bytes);
+		stripe[i] = layout_stripe(h.b, s->welcome.stripes);
+	}
+	qsort(stripe, count, sizeof stripe[0], compare_stripes);
+	l->session = s;
+	l->connection_id = s->welcome.connection_id;
+	l->count = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (i && stripe[i] == stripe[i - 1])
+			continue;
+		if (holds(s, stripe[i]) || s->lock_count + l->count >= LAYOUT_HELD_MAX) {
+			free(l);
+			return err_set(&s->err, KVD_EINVAL,
+				       "this session holds the lock of one of the keys already (keys share "
+				       "locks), or %u locks", LAYOUT_HELD_MAX);
+		}
+		l->part[l->count].stripe = stripe[i];
+		l->part[l->count++].token =
+			layout_token(s->welcome.connection_id, ++s->lock_counter);
+	}
+	*lock = l;
+	return 0;
+}
+
+static void note_held(struct kvd_session *s, uint64_t stripe)
+{
+	s->lock_stripes[s->lock_count++] = stripe;
+}
+
+static void note_released(struct kvd_session *s, uint64_t stripe)
+{
+	for (unsigned i = 0; i < s->lock_count; i++)
+		if (s->lock_stripes[i] == stripe)
+			s->lock_stripes[i] = s->lock_stripes[--s->lock_count];
+}
+
+static void undo(struct kvd_lock *l, unsigned taken)
+{
+	while (taken-- > 0) {
+		note_released(l->session, l->part[taken].stripe);
+		release(l->session, l->part[taken].stripe, l->part[taken].token);
+	}
+	free(l);
+}
+
+static int begin(struct kvd_session *s)
+{
+	int rc;
+
+	if (flight_settle(s))
+		return err_set(&s->err, KVD_EINVAL,
+			       "operations are in flight: take their completions with kvd_poll first");
+	rc = session_ready(s);
+	return rc;
+}
+
+/*
+ * Takes the stripes in order.  `read`, if not NULL, is a GET under the lock of the
+ * only stripe: posted right behind the compare-and-swap.
+ */
+static int take_all(struct kvd_lock *l, int timeout_ms, struct op **read)
+{
+	struct kvd_session *s = l->session;
+
+	for (unsigned i = 0; i < l->count; i++) {
+		if (!held_add(s, l->part[i].token)) {
+			undo(l, i);
+			return err_set(&s->err, KVD_EINVAL, "too many locks");
+		}
+		struct op *cas = start_cas(s, l->part[i].stripe, l->part[i].token);
+		if (read && *read)
+			get_start(*read);
+		int rc = take(s, cas, timeout_ms);
+		if (rc) {
+			undo(l, i);
+			return rc;
+		}
+		note_held(s, l->part[i].stripe);
+	}
+	return KVD_OK;
+}
+
+static int limit_of(const struct kvd_session *s, int timeout_ms)
+{
+	return timeout_ms < 0 ? s->client->options.timeout_ms : timeout_ms;
+}
+
+int kvd_lock(kvd_session *s, const struct kvd_key *keys, size_t count, int timeout_ms,
+	     kvd_lock_t **lock)
+{
+	struct kvd_lock *l;
+	int rc = check_keys(s, keys, count);
+
+	*lock = NULL;
+	if (!rc)
+		rc = begin(s);
+	if (!rc)
+		rc = new_lock(s, keys, count, &l);
+	if (!rc)
+		rc = take_all(l, limit_of(s, timeout_ms), NULL);
+	if (!rc)
+		*lock = l;
+	return rc;
+}
+
+/* One stripe with the READ behind it; a lost compare-and-swap makes the READ void. */
+int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_ms, void *value,
+		 size_t value_bytes_max, size_t *value_bytes, uint64_t *version,
+		 kvd_lock_t **lock)
+{
+	const struct kvd_key one = { key, key_bytes };
+	struct kvd_lock *l;
+	struct op *cas, *read;
+	int rc = check_keys(s, &one, 1), got = KVD_OK;
+
+	*lock = NULL;
+	if (!rc)
+		rc = begin(s);
+	if (!rc)
+		rc = new_lock(s, &one, 1, &l);
+	if (rc)
+		return rc;
+	held_add(s, l->part[0].token);
+	cas = start_cas(s, l->part[0].stripe, l->part[0].token);
+	read = op_new(s, OP_GET, key, key_bytes);
+	read->value = value;
+	read->value_bytes_max = value_bytes_max;
+	read->locked = true;
+	get_start(read);
+	flight_wait(s, cas, read);
+	rc = cas->result;
+	bool won = !rc && cas->memory->small[0] == 0;
+	got = read->result;
+	if (!got || got == KVD_ESPACE)
+		*value_bytes = read->result_bytes;
+	if (!got && version)
+		*version = read->result_version;
+	op_free(read);
+	op_free(cas);
+	if (!rc && !won) {
+		rc = limit_of(s, timeout_ms)
+			     ? wait_in_queue(s, l->part[0].stripe, l->part[0].token,
+					     limit_of(s, timeout_ms))
+			     : err_set(&s->err, KVD_EBUSY, "somebody else holds the lock");
+	}
+	if (rc) {
+		held_remove(s, l->part[0].token);
+		free(l);
+		return rc;
+	}
+	note_held(s, l->part[0].stripe);
+	*lock = l;
+	if (!won)
+		got = kvd_locked_get(l, key, key_bytes, value, value_bytes_max, value_bytes, version);
+	if (got < 0 && got != KVD_ESPACE)
+		kvd_unlock(lock);
+	return got;
+}
+
+int kvd_unlock(kvd_lock_t **lock)
+{
+	struct kvd_lock *l = *lock;
+	int rc = KVD_OK;
+
+	if (!l)
+		return KVD_OK;
+	struct kvd_session *s = l->session;
+	if (!s->connected || s->broken || s->welcome.connection_id != l->connection_id) {
+		rc = err_set(&s->err, KVD_ELOST,
+			     "the connection was lost, and the lock with it: kvd gave it to others");
+		free(l);
+	} else {
+		undo(l, l->count);
+	}
+	*lock = NULL;
+	return rc;
+}
+
+/* ------------------------------------------------------------ under a lock */
+
+static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64_t *token)
+{
+	struct kvd_session *s = l->session;
+	int rc = check_key(s, key, key_bytes);
+
+	if (rc)
+		return rc;
+	if (flight_settle(s))
+		return err_set(&s->err, KVD_EINVAL,
+			       "operations are in flight: take their completions with kvd_poll first");
+	if (!s->connected || s->broken || s->welcome.connection_id != l->connection_id)
+		return err_set(&s->err, KVD_ELOST,
+			       "the connection was lost, and the lock with it: nothing was done");
+	uint64_t stripe = layout_stripe(hash_key(key, key_bytes).b, s->welcome.stripes);
+	for (unsigned i = 0; i < l->count; i++) {
+		if (l->part[i].stripe == stripe) {
+			*token = l->part[i].token;
+			return 0;
+		}
+	}
+	return err_set(&s->err, KVD_EINVAL, "the key is not among those of the lock");
+}
+
+int kvd_locked_get(kvd_lock_t *l, const void *key, size_t key_bytes, void *value,
+		   size_t value_bytes_max, size_t *value_bytes, uint64_t *version)
+{
+	struct kvd_session *s = l->session;
+	uint64_t token;
+	int rc = part_of(l, key, key_bytes, &token);
+
+	if (rc)
+		return rc;
+	struct op *op = op_new(s, OP_GET, key, key_bytes);
+	op->value = value;
+	op->value_bytes_max = value_bytes_max;
+	op->locked = true;
+	get_start(op);
+	rc = flight_run(op);
+	if (rc == KVD_OK || rc == KVD_ESPACE)
+		*value_bytes = op->result_bytes;
+	if (rc == KVD_OK && version)
+		*version = op->result_version;
+	return rc;
+}
+
+static int locked_change(kvd_lock_t *l, enum wire_op wire, const void *key, size_t key_bytes,
+			 const void *value, size_t value_bytes, uint64_t *version)
+{
+	struct kvd_session *s = l->session;
+	uint64_t token;
+	int rc = part_of(l, key, key_bytes, &token);
+
+	if (rc)
+		return rc;
+	if (value_bytes > KVD_VALUE_BYTES_MAX)
+		return err_set(&s->err, KVD_ETOOBIG, "the value has %zu bytes: the limit is %llu",
+			       value_bytes, KVD_VALUE_BYTES_MAX);
+	struct op *op = op_new(s, OP_CHANGE, key, key_bytes);
+	s->counters.changes++;
+	op->token = token;
+	rc = change_start(op, wire, 0, value, value_bytes, 0);
+	if (rc) {
+		op_free(op);
+		return rc;
+	}
+	rc = flight_run(op);
+	if (rc == KVD_OK && version)
+		*version = op->result_version;
+	return rc;
+}
+
+int kvd_locked_put(kvd_lock_t *l, const void *key, size_t key_bytes, const void *value,
+		   size_t value_bytes, uint64_t *version)
+{
+	return locked_change(l, WIRE_PUT, key, key_bytes, value, value_bytes, version);
+}
+
+int kvd_locked_del(kvd_lock_t *l, const void *key, size_t key_bytes)
+{
+	return locked_change(l, WIRE_DELETE, key, key_bytes, NULL, 0, NULL);
+}
+
+int kvd_update(kvd_session *s, const void *key, size_t key_bytes,
+	       int (*change)(void *arg, void *value, size_t *value_bytes), void *arg,
+	       size_t value_bytes_max, int timeout_ms)
+{
+	kvd_lock_t *lock;
+	size_t bytes = 0;
+	void *value = malloc(value_bytes_max ? value_bytes_max : 1);
+	int rc, verdict;
+
+	if (!value)
+		return err_set(&s->err, KVD_ENOMEM, "out of memory");
+	rc = kvd_lock_get(s, key, key_bytes, timeout_ms, value, value_bytes_max, &bytes, NULL, &lock);
+	if (rc == KVD_NOT_FOUND)
+		bytes = SIZE_MAX;
+	if (rc == KVD_OK || rc == KVD_NOT_FOUND) {
+		verdict = change(arg, value, &bytes);
+		rc = KVD_OK;
+		if (verdict == 0 && bytes == SIZE_MAX)
+			rc = kvd_locked_del(lock, key, key_bytes);
+		else if (verdict == 0)
+			rc = kvd_locked_put(lock, key, key_bytes, value, bytes, NULL);
+		if (rc == KVD_NOT_FOUND)
+			rc = KVD_OK;
+		if (verdict)
+			rc = KVD_CONDITION;
+	}
+	if (rc >= 0 || lock)
+		kvd_unlock(&lock);
+	free(value);
+	return rc;
+}

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The locker.
+ *
+ * Happy path: a client lost a compare-and-swap and asks to wait.  The locker sets
+ * WAIT in the word; the holder's unlock (a compare-and-swap of its bare token)
+ * then fails, and it says WIRE_UNLOCK instead; the locker writes the first waiter's
+ * token into the word and answers it.  First come, first served: while somebody
+ * waits the word is never free, so nobody can jump the queue.  (protocols.md, 8.)
+ *
+ * A holder that is gone: a connection's words are released only after its queue
+ * pair is destroyed, when nothing that it sent can take effect any more (7).
+ *
+ * A holder that is silent: an unlock may have failed because of WAIT, and its
+ * process is doing something else now.  So the locker READs the tokens that the
+ * holder says it holds from its memory, which needs no help from its CPU: not among
+ * them, and the lock is handed over.  Still among them after the lease: it is
+ * fenced (its connection is closed) and the lock released as of the dead.
+ *
+ * A word that names nobody (a client may write anything there) is released (9).
+ */
+#include "server/locker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "server/loopback.h"
+#include "server/server.h"
+
+#define QUEUES 4096u /* buckets of the map from stripe to queue */
+#define WAITERS_MAX 65536u
+#define LOOK_NS 5000000ull /* how often a silent holder is looked at */
+#define CONNECTIONS (LAYOUT_LOCK_CONNECTION_MASK + 1)
+
+struct waiter {
+	struct waiter *next;
+	struct conn *conn;
+	struct wire_request request;
+	uint64_t end_ns;
+};
+
+struct queue {
+	struct queue *next;
+	uint64_t stripe;
+	struct waiter *first, **end;
+	uint64_t seen;     /* the word, without WAIT, since since_ns */
+	uint64_t since_ns;
+	uint64_t looked_ns;
+	bool asked;        /* a READ of the holder's memory is under way */
+};
+
+enum message_kind { MSG_BORN, MSG_DEAD, MSG_WAIT, MSG_UNLOCK, MSG_FORGET, MSG_HELD };
+
+struct message {
+	struct message *next;
+	enum message_kind kind;
+	struct conn *conn;
+	uint64_t connection_id;
+	uint64_t stripe, token;
+	struct wire_request request;
+	bool answered;
+	uint64_t held[LAYOUT_HELD_MAX];
+};
+
+struct locker {
+	struct server *server;
+	struct loopback *loopback;
+	pthread_t thread;
+	bool started;
+
+	pthread_mutex_t lock; /* of the inbox */
+	pthread_cond_t more;
+	struct message *inbox, **inbox_end;
+	bool stopping;
+
+	/* The thread's own. */
+	struct queue *queues[QUEUES];
+	unsigned queue_count;
+	unsigned waiter_count;
+	uint8_t *alive; /* a bit for each connection id */
+	_Atomic uint64_t waits, handovers, recovered, released, fenced;
+};
+
+/* ------------------------------------------------------------------- inbox */
+
+static void post(struct locker *l, const struct message *m)
+{
+	struct message *copy = malloc(sizeof *copy);
+
+	if (!copy) {
+		log_error("out of memory: a lock request was dropped");
+		return;
+	}
+	*copy = *m;
+	copy->next = NULL;
+	pthread_mutex_lock(&l->lock);
+	*l->inbox_end = copy;
+	l->inbox_end = &copy->next;
+	pthread_cond_signal(&l->more);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void locker_born(struct locker *l, uint64_t connection_id)
+{
+	post(l, &(struct message){ .kind = MSG_BORN, .connection_id = connection_id });
+}
+
+void locker_dead(struct locker *l, uint64_t connection_id)
+{
+	post(l, &(struct message){ .kind = MSG_DEAD, .connection_id = connection_id });
+}
+
+void locker_wait(struct locker *l, struct conn *conn, const struct wire_request *request)
+{
+	post(l, &(struct message){ .kind = MSG_WAIT, .conn = conn, .request = *request });
+}
+
+void locker_unlock(struct locker *l, uint64_t stripe, uint64_t token)
+{
+	post(l, &(struct message){ .kind = MSG_UNLOCK, .stripe = stripe, .token = token });
+}
+
+void locker_forget(struct locker *l, struct conn *conn)
+{
+	post(l, &(struct message){ .kind = MSG_FORGET, .conn = conn });
+}
+
+void locker_held(struct locker *l, uint64_t connection_id, const uint64_t *tokens)
+{
+	struct message m = { .kind = MSG_HELD, .connection_id = connection_id,
+			     .answered = tokens != NULL };
+
+	if (tokens)
+		memcpy(m.held, tokens, sizeof m.held);
+	post(l, &m);
+}
+
+/* ------------------------------------------------------------------ queues */
+
+static bool is_alive(const struct locker *l, uint64_t word)
+{
+	uint64_t id = layout_token_connection(word);
+
+	return l->alive[id / 8] >> (id % 8) & 1;
+}
+
+static void set_alive(struct locker *l, uint64_t connection_id, bool alive)
+{
+	uint64_t id = connection_id & LAYOUT_LOCK_CONNECTION_MASK;
+	uint8_t bit = (uint8_t)(1u << (id % 8));
+
+	l->alive[id / 8] = (uint8_t)(alive ? l->alive[id / 8] | bit : l->alive[id / 8] & ~bit);
+}
+
+static struct queue **queue_slot(struct locker *l, uint64_t stripe)
+{
+	struct queue **at = &l->queues[stripe % QUEUES];
+
+	while (*at && (*at)->stripe != stripe)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct queue *queue_get(struct locker *l, uint64_t stripe)
+{
+	struct queue **at = queue_slot(l, stripe);
+
+	if (!*at) {
+		struct queue *q = calloc(1, sizeof *q);
+		if (!q)
+			return NULL;
+		q->stripe = stripe;
+		q->end = &q->first;
+		*at = q;
+		l->queue_count++;
+	}
+	return *at;
+}
+
+static void queue_drop(struct locker *l, struct queue *q)
+{
+	*queue_slot(l, q->stripe) = q->next;
+	l->queue_count--;
+	free(q);
+}
+
+static struct waiter *queue_pop(struct locker *l, struct queue *q)
+{
+	struct waiter *w = q->first;
+
+	q->first = w->next;
+	if (!q->first)
+		q->end = &q->first;
+	l->waiter_count--;
+	return w;
+}
+
+static void answer(struct waiter *w, enum wire_status status)
+{
+	worker_answer(w->conn, &w->request, status);
+	free(w);
+}
+
+static uint64_t word_of(const struct locker *l, uint64_t stripe)
+{
+	return atomic_load_explicit(&l->server->table->locks[stripe], memory_order_acquire);
+}
+
+/* Swaps a lock word; true if it was `expected`. */
+static bool swap(struct locker *l, uint64_t stripe, uint64_t expected, uint64_t desired)
+{
+	struct err err;
+	uint64_t old;
+
+	if (!loopback_cas(l->loopback, stripe, expected, desired, &old, &err))
+		return old == expected;
+	log_error("%s", err.text);
+	loopback_delete(&l->loopback);
+	if (loopback_new(l->server, &l->loopback, &err)) {
+		log_error("no loopback any more, locks can't be recovered: %s", err.text);
+		abort(); /* lock words could stay held for ever */
+	}
+	return word_of(l, stripe) == desired; /* tokens never repeat: it was ours */
+}
+
+/* Gives the lock to the first waiter, or frees it if there is none. */
+static bool hand_over(struct locker *l, struct queue *q, uint64_t word)
+{
+	uint64_t next = 0;
+
+	if (q->first)
+		next = q->first->request.token | (q->first->next ? LAYOUT_LOCK_WAIT : 0);
+	if (!swap(l, q->stripe, word, next))
+		return false;
+	if (q->first) {
+		atomic_fetch_add_explicit(&l->handovers, 1, memory_order_relaxed);
+		answer(queue_pop(l, q), WIRE_OK);
+	}
+	return true;
+}
+
+static void fence(struct locker *l, struct queue *q, uint64_t word)
+{
+	log_warn("connection %llu holds a lock for longer than its lease and others wait: it is cut "
+		 "off", (unsigned long long)layout_token_connection(word));
+	atomic_fetch_add_explicit(&l->fenced, 1, memory_order_relaxed);
+	worker_fence_id(l->server, layout_token_connection(word));
+	q->since_ns = clock_ns(); /* until it is dead */
+}
+
+static void look_at_holder(struct locker *l, struct queue *q, uint64_t word, uint64_t now)
+{
+	uint64_t lease_ns = (uint64_t)l->server->options.lease_ms * 1000000;
+
+	if (q->seen != word) {
+		q->seen = word;
+		q->since_ns = q->looked_ns = now;
+		return;
+	}
+	if (now - q->since_ns > lease_ns) {
+		fence(l, q, word);
+		return;
+	}
+	if (now - q->looked_ns < LOOK_NS)
+		return;
+	q->looked_ns = now;
+	worker_read_held(l->server, layout_token_connection(word));
+}
+
+static void expire_waiters(struct locker *l, struct queue *q, uint64_t now)
+{
+	for (struct waiter **at = &q->first; *at;) {
+		struct waiter *w = *at;
+		if (w->end_ns > now) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		l->waiter_count--;
+		answer(w, WIRE_EBUSY);
+	}
+	q->end = &q->first;
+	while (*q->end)
+		q->end = &(*q->end)->next;
+}
+
+/* Goes on with one stripe; it is dropped when nobody waits and WAIT is off. */
+static void serve_queue(struct locker *l, struct queue *q, uint64_t now)
+{
+	expire_waiters(l, q, now);
+	for (;;) {
+		uint64_t word = word_of(l, q->stripe), holder = word & ~LAYOUT_LOCK_WAIT;
+		if (!q->first) {
+			/* Nobody waits any more: WAIT off, or the holder's own business. */
+			if (!(word & LAYOUT_LOCK_WAIT) || swap(l, q->stripe, word, holder)) {
+				queue_drop(l, q);
+				return;
+			}
+		} else if (!holder || !is_alive(l, holder)) {
+			hand_over(l, q, word);
+		} else if (word & LAYOUT_LOCK_WAIT) {
+			look_at_holder(l, q, holder, now);
+			return;
+		} else {
+			swap(l, q->stripe, word, word | LAYOUT_LOCK_WAIT);
+		}
+	}
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void on_wait(struct locker *l, const struct message *m)
+{
+	struct queue *q = l->waiter_count < WAITERS_MAX ? queue_get(l, m->request.version) : NULL;
+	struct waiter *w = q ? calloc(1, sizeof *w) : NULL;
+
+	if (!w) {
+		worker_answer(m->conn, &m->request, WIRE_EBUSY);
+		return;
+	}
+	atomic_fetch_add_explicit(&l->waits, 1, memory_order_relaxed);
+	w->conn = m->conn;
+	w->request = m->request;
+	w->end_ns = clock_ns() + m->request.ttl_ms * 1000000;
+	*q->end = w;
+	q->end = &w->next;
+	l->waiter_count++;
+	serve_queue(l, q, clock_ns());
+}
+
+static void on_unlock(struct locker *l, const struct message *m)
+{
+	struct queue *q = *queue_slot(l, m->stripe);
+	uint64_t word = word_of(l, m->stripe);
+
+	if ((word & ~LAYOUT_LOCK_WAIT) != m->token)
+		return; /* it was handed over already */
+	if (q)
+		hand_over(l, q, word);
+	else
+		swap(l, m->stripe, word, 0);
+	if (q)
+		serve_queue(l, q, clock_ns());
+}
+
+/* Everything that the dead connection held: one look at every word. */
+static void on_dead(struct locker *l, uint64_t connection_id)
+{
+	uint64_t id = connection_id & LAYOUT_LOCK_CONNECTION_MASK, now = clock_ns();
+	unsigned count = 0;
+
+	set_alive(l, connection_id, false);
+	for (uint64_t i = 0; i < l->server->table->stripes; i++) {
+		uint64_t word = word_of(l, i);
+		if (!word || layout_token_connection(word) != id)
+			continue;
+		struct queue *q = *queue_slot(l, i);
+		if (q)
+			hand_over(l, q, word);
+		else
+			swap(l, i, word, 0);
+		if (q)
+			serve_queue(l, q, now);
+		count++;
+	}
+	atomic_fetch_add_explicit(&l->recovered, count, memory_order_relaxed);
+	if (count)
+		log_info("released %u lock%s of connection %llu, which is gone", count,
+			 count == 1 ? "" : "s", (unsigned long long)connection_id);
+}
+
+static void on_forget(struct locker *l, struct conn *conn)
+{
+	for (unsigned i = 0; i < QUEUES; i++) {
+		for (struct queue *q = l->queues[i]; q; q = q->next) {
+			for (struct waiter **at = &q->first; *at;) {
+				struct waiter *w = *at;
+				if (w->conn != conn) {
+					at = &w->next;
+					continue;
+				}
+				*at = w->next;
+				l->waiter_count--;
+				free(w);
+			}
+			q->end = &q->first;
+			while (*q->end)
+				q->end = &(*q->end)->next;
+		}
+	}
+	struct worker *w = conn->worker;
+	/* The last use of conn: it may be gone right after. */
+	atomic_store(&conn->lock_idle, true);
+	worker_wake(w);
+}
+
+static bool is_among(const uint64_t *held, uint64_t token)
+{
+	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++)
+		if (held[i] == token)
+			return true;
+	return false;
+}
+
+static void on_held(struct locker *l, const struct message *m)
+{
+	uint64_t id = m->connection_id & LAYOUT_LOCK_CONNECTION_MASK;
+
+	if (!m->answered)
+		return;
+	for (unsigned i = 0; i < QUEUES; i++) {
+		for (struct queue *q = l->queues[i], *next; q; q = next) {
+			uint64_t word = word_of(l, q->stripe);
+			next = q->next;
+			/* Only for the very word that was looked at. */
+			if (layout_token_connection(word) != id ||
+			    (word & ~LAYOUT_LOCK_WAIT) != q->seen || is_among(m->held, q->seen))
+				continue;
+			atomic_fetch_add_explicit(&l->released, 1, memory_order_relaxed);
+			hand_over(l, q, word);
+			serve_queue(l, q, clock_ns());
+		}
+	}
+}
+
+static void handle(struct locker *l, const struct message *m)
+{
+	switch (m->kind) {
+	case MSG_BORN:
+		set_alive(l, m->connection_id, true);
+		break;
+	case MSG_DEAD:
+		on_dead(l, m->connection_id);
+		break;
+	case MSG_WAIT:
+		on_wait(l, m);
+		break;
+	case MSG_UNLOCK:
+		on_unlock(l, m);
+		break;
+	case MSG_FORGET:
+		on_forget(l, m->conn);
+		break;
+	case MSG_HELD:
+		on_held(l, m);
+		break;
+	}
+}
+
+/* ------------------------------------------------------------------ thread */
+
+static struct message *take(struct locker *l)
+{
+	pthread_mutex_lock(&l->lock);
+	if (!l->inbox && !l->stopping) {
+		struct timespec ts;
+		clock_gettime(CLOCK_REALTIME, &ts);
+		ts.tv_nsec += l->queue_count ? 1000000 : 500000000;
+		ts.tv_sec += ts.tv_nsec / 1000000000;
+		ts.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&l->more, &l->lock, &ts);
+	}
+	struct message *m = l->inbox;
+	l->inbox = NULL;
+	l->inbox_end = &l->inbox;
+	pthread_mutex_unlock(&l->lock);
+	return m;
+}
+
+static void *run(void *arg)
+{
+	struct locker *l = arg;
+	bool stop = false;
+
+	while (!stop) {
+		for (struct message *m = take(l), *next; m; m = next) {
+			next = m->next;
+			handle(l, m);
+			free(m);
+		}
+		uint64_t now = clock_ns();
+		for (unsigned i = 0; l->queue_count && i < QUEUES; i++)
+			for (struct queue *q = l->queues[i], *next; q; q = next) {
+				next = q->next;
+				serve_queue(l, q, now);
+			}
+		pthread_mutex_lock(&l->lock);
+		stop = l->stopping && !l->inbox;
+		pthread_mutex_unlock(&l->lock);
+	}
+	return NULL;
+}
+
+/* A device whose atomics the CPU does not see would let two hold one lock. */
+static int litmus(struct locker *l, struct err *err)
+{
+	struct table *t = l->server->table;
+	uint64_t old, token = layout_token(LAYOUT_LOCK_CONNECTION_MASK, 1);
+
+	if (loopback_cas(l->loopback, 0, 0, token, &old, err))
+		return -1;
+	if (old != 0 || atomic_load_explicit(&t->locks[0], memory_order_acquire) != token)
+		return err_set(err, -1, "the CPU does not see a compare-and-swap of the device: it can't "
+					"serve locks");
+	return loopback_cas(l->loopback, 0, token, 0, &old, err);
+}
+
+int locker_new(struct server *s, struct locker **locker, struct err *err)
+{
+	struct locker *l = calloc(1, sizeof *l);
+
+	if (!l)
+		return err_set(err, -1, "out of memory");
+	l->server = s;
+	l->inbox_end = &l->inbox;
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_cond_init(&l->more, NULL);
+	l->alive = calloc(CONNECTIONS / 8, 1);
+	if (!l->alive) {
+		err_set(err, -1, "out of memory");
+		goto fail;
+	}
+	if (loopback_new(s, &l->loopback, err) || litmus(l, err))
+		goto fail;
+	int rc = pthread_create(&l->thread, NULL, run, l);
+	if (rc) {
+		err_set_errno(err, -1, rc, "can't start the locker");
+		goto fail;
+	}
+	l->started = true;
+	*locker = l;
+	return 0;
+fail:
+	locker_delete(&l);
+	return -1;
+}
+
+/* After every connection was forgotten. */
+void locker_delete(struct locker **locker)
+{
+	struct locker *l = *locker;
+
+	if (!l)
+		return;
+	if (l->started) {
+		pthread_mutex_lock(&l->lock);
+		l->stopping = true;
+		pthread_cond_signal(&l->more);
+		pthread_mutex_unlock(&l->lock);
+		pthread_join(l->thread, NULL);
+	}
+	for (unsigned i = 0; i < QUEUES; i++) {
+		while (l->queues[i]) {
+			struct queue *q = l->queues[i];
+			while (q->first)
+				free(queue_pop(l, q));
+			queue_drop(l, q);
+		}
+	}
+	loopback_delete(&l->loopback);
+	free(l->alive);
+	pthread_mutex_destroy(&l->lock);
+	pthread_cond_destroy(&l->more);
+	free(l);
+	*locker = NULL;
+}
+
+void locker_stats(const struct locker *l, struct locker_stats *stats)
+{
+	*stats = (struct locker_stats){
+		.waits = atomic_load_explicit(&l->waits, memory_order_relaxed),
+		.handovers = atomic_load_explicit(&l->handovers, memory_order_relaxed),
+		.recovered = atomic_load_explicit(&l->recovered, memory_order_relaxed),
+		.released = atomic_load_explicit(&l->released, memory_order_relaxed),
+		.fenced = atomic_load_explicit(&l->fenced, memory_order_relaxed),
+	};
+}

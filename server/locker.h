@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * locker.h -- the thread that looks after lock words: queues of waiting clients,
+ * hand-over, recovery from dead and silent holders.
+ *
+ * Clients take and release free locks by themselves, with compare-and-swap; kvd is
+ * not asked.  The locker is needed where somebody waits or somebody died.  It
+ * changes lock words only by compare-and-swap through a queue pair that is
+ * connected to itself (a CPU's atomics need not be atomic to a NIC's).
+ *
+ * Everything here is called by any thread, and does not block.
+ */
+#ifndef SERVER_LOCKER_H
+#define SERVER_LOCKER_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+
+struct server;
+struct conn;
+struct locker;
+
+/* Starts the thread, after the test that the CPU sees what the NIC does.  0, or -1
+ * after setting err. */
+int locker_new(struct server *server, struct locker **locker, struct err *err);
+void locker_delete(struct locker **locker);
+
+/* A connection that may name itself in lock words is there, or is destroyed: its
+ * queue pair executes nothing any more. */
+void locker_born(struct locker *locker, uint64_t connection_id);
+void locker_dead(struct locker *locker, uint64_t connection_id);
+
+/* A request of a connection: the answer goes through worker_answer().  The
+ * connection stays until locker_forget() is through. */
+void locker_wait(struct locker *locker, struct conn *conn, const struct wire_request *request);
+void locker_unlock(struct locker *locker, uint64_t stripe, uint64_t token);
+
+/* Drops what waits for a connection that is closing; then sets conn->lock_idle. */
+void locker_forget(struct locker *locker, struct conn *conn);
+
+/* What a holder's memory said: the tokens that it holds; `tokens` NULL: no answer. */
+void locker_held(struct locker *locker, uint64_t connection_id, const uint64_t *tokens);
+
+struct locker_stats {
+	uint64_t waits;
+	uint64_t handovers;
+	uint64_t recovered; /* of the dead */
+	uint64_t released;  /* for holders that had let go */
+	uint64_t fenced;    /* holders over their lease */
+};
+void locker_stats(const struct locker *locker, struct locker_stats *stats);
+
+#endif
