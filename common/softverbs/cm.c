@@ -270,7 +270,7 @@ static void choose_source(struct sv_id *id)
 		return;
 	if (addr->src_addr.sa_family == addr->dst_addr.sa_family)
 		port = addr->src_sin.sin_port; /* same place in both families */
-	memcpy(&addr->src_storage, &addr->dst_storage, addr_bytes(&addr->dst_addr));
+	addr->src_storage = addr->dst_storage;
 	if (!port) {
 		sv_random(&port, sizeof(port));
 		port |= htons(0x8000);

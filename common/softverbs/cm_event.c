@@ -108,33 +108,41 @@ void sv_cm_queue(struct sv_id *id, enum rdma_cm_event_type type, int status,
 	append(channel_of(id->id.channel), event);
 }
 
-/* Takes the events of an id out of its channel; sv_cm.lock held.  Requests to a
- * listener name ids that nobody else knows; they go too. */
+/* Takes out of the channel one event that concerns the id. */
+static struct sv_cm_event *pull(struct sv_cm_channel *channel, const struct sv_id *id)
+{
+	struct sv_cm_event **at = &channel->head, *event;
+
+	while (*at && (*at)->counted != id && (*at)->ev.id != &id->id)
+		at = &(*at)->next;
+	event = *at;
+	if (!event)
+		return NULL;
+	*at = event->next;
+	if (!*at)
+		channel->tail = at;
+	sv_bell_drop(channel->ch.fd);
+	return event;
+}
+
+/* An id that nobody has heard of, since its request was not taken. */
+static void drop_unknown(struct sv_id *id)
+{
+	sv_cm_close(id);
+	sv_cm_drop_events(id);
+	sv_cm_free_id(id);
+}
+
+/* Takes the events of an id out of its channel; sv_cm.lock held. */
 void sv_cm_drop_events(struct sv_id *id)
 {
-	struct sv_cm_channel *channel = channel_of(id->id.channel);
-	struct sv_cm_event **at;
+	struct sv_cm_event *event;
 
-	for (at = &channel->head; *at;) {
-		struct sv_cm_event *event = *at;
-
-		if (event->counted != id && event->ev.id != &id->id) {
-			at = &event->next;
-			continue;
-		}
-		*at = event->next;
-		sv_bell_drop(channel->ch.fd);
-		if (event->ev.id != &id->id) {
-			struct sv_id *child = sv_id_of(event->ev.id);
-
-			sv_cm_close(child);
-			child->state = SV_CM_OVER;
-			child->listener = NULL;
-			sv_cm_free_id(child);
-		}
+	while ((event = pull(channel_of(id->id.channel), id))) {
+		if (event->ev.id != &id->id)
+			drop_unknown(sv_id_of(event->ev.id));
 		free(event);
 	}
-	channel->tail = at;
 }
 
 static struct sv_cm_event *take(struct sv_cm_channel *channel)
@@ -229,12 +237,38 @@ int sv_cm_complete(struct rdma_cm_id *id)
 	return -1;
 }
 
+int sv_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
+{
+	struct rdma_cm_event *ev;
+	struct sv_id *id;
+
+	if (!sv_id_of(listen)->sync) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (sv_cm_complete(listen))
+		return -1;
+	ev = listen->event;
+	if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		errno = EINVAL;
+		return -1;
+	}
+	id = sv_id_of(ev->id);
+	if (sv_migrate_id(&id->id, NULL))
+		return -1;
+	/* Its private data stays readable as long as the id. */
+	listen->event = NULL;
+	id->id.event = ev;
+	*out = &id->id;
+	return 0;
+}
+
 int sv_migrate_id(struct rdma_cm_id *cm_id, struct rdma_event_channel *ch)
 {
 	struct sv_id *id = sv_id_of(cm_id);
 	struct rdma_event_channel *fresh = ch ? ch : sv_create_event_channel();
 	struct sv_cm_channel *from = channel_of(cm_id->channel);
-	struct sv_cm_event **at;
+	struct sv_cm_event *event;
 	bool owned = id->sync;
 
 	if (!fresh)
@@ -244,20 +278,11 @@ int sv_migrate_id(struct rdma_cm_id *cm_id, struct rdma_event_channel *ch)
 		cm_id->event = NULL;
 	}
 	pthread_mutex_lock(&sv_cm.lock);
-	for (at = &from->head; *at;) {
-		struct sv_cm_event *event = *at;
-
-		if (event->counted != id && event->ev.id != cm_id) {
-			at = &event->next;
-			continue;
-		}
-		*at = event->next;
-		sv_bell_drop(from->ch.fd);
+	while ((event = pull(from, id))) {
 		if (event->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			event->ev.id->channel = fresh;
 		append(channel_of(fresh), event);
 	}
-	from->tail = at;
 	cm_id->channel = fresh;
 	id->sync = !ch;
 	pthread_mutex_unlock(&sv_cm.lock);

@@ -318,9 +318,9 @@ void sv_cq_notify(struct sv_cq *cq, bool solicited)
 
 	if (!cq->ib.channel)
 		return;
-	/* seq_cst: the completion before the look; partner sv_req_notify_cq(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	armed = atomic_load(&rw->armed);
+	/* Both this and sv_req_notify_cq() change the word: the later of the two sees
+	 * what the earlier did before, a completion or that the queue is armed. */
+	armed = atomic_fetch_or(&rw->armed, 0);
 	if (!armed || (armed == 1 && !solicited) || !atomic_exchange(&rw->armed, 0))
 		return;
 	atomic_fetch_add(&rw->pending, 1);
@@ -331,9 +331,10 @@ int sv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	_Atomic uint32_t *armed = &sv_proc->rw->cq[sv_cq_of(ibcq)->index].armed;
 
-	/* seq_cst: arms before the caller's last poll. */
+	/* seq_cst: arms before the caller's last poll; partners sv_cq_notify(), and
+	 * tell_receiver() in wire.c. */
 	if (!solicited_only)
-		atomic_store(armed, 2);
+		atomic_exchange(armed, 2);
 	else
 		atomic_compare_exchange_strong(armed, &(uint32_t){ 0 }, 1);
 	return 0;
@@ -451,7 +452,7 @@ int sv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		sv_progress_blocked(cq, NULL);
 	have = atomic_load_explicit(&cq->tail, memory_order_acquire) -
 	       atomic_load_explicit(&cq->head, memory_order_relaxed);
-	if (!have && !atomic_load_explicit(&ready->top, memory_order_acquire) &&
+	if (!have && !atomic_load(&ready->top) &&
 	    !atomic_load_explicit(&cq->overrun, memory_order_relaxed))
 		return nothing(cq);
 	sv_spin_lock(&cq->lock);

@@ -66,11 +66,11 @@ void sv_ctl_kick(void)
 	sv_bell_ring(sv_proc->kick_fd);
 }
 
-/* The caller has made visible what is due at at_ns (seq_cst).  Either run_timers()
- * finds it in its second look, or the wake_at_ns that it stored is seen here. */
+/* The caller has stored what is due at at_ns, and where it is found (seq_cst).
+ * Either run_timers() finds it in its second look, or the wake_at_ns that it stored
+ * is seen here. */
 void sv_ctl_wake_at(uint64_t at_ns)
 {
-	atomic_thread_fence(memory_order_seq_cst);
 	if (at_ns < atomic_load(&sv_proc->wake_at_ns) && !sv_ctl_is_me())
 		sv_ctl_kick();
 }
@@ -105,7 +105,6 @@ static void run_timers(void)
 
 		/* seq_cst: partner of sv_ctl_wake_at(). */
 		atomic_store(&sv_proc->wake_at_ns, next);
-		atomic_thread_fence(memory_order_seq_cst);
 		again = run_due();
 		if (again >= next)
 			break;

@@ -130,8 +130,11 @@ struct sv_guest {
 	bool greeted;
 	bool over;
 	uint8_t *stage;
-	uint32_t *mems; /* whose descriptors it was given */
-	uint32_t nmems;
+	struct sv_given {
+		uint32_t mem;
+		bool write;
+	} *given; /* descriptors of memory; sv_proc.lock */
+	uint32_t ngiven;
 	struct sv_guest *next;
 };
 

@@ -20,7 +20,8 @@
 
 #define ACCEPTS_PER_WAKE 64
 #define ASKS_PER_WAKE 16
-#define GUEST_MEMS_MAX 65536
+#define GUEST_GIVEN_MAX 4096
+#define PUSHES_MAX 64 /* at a time: they must fit into the socket */
 
 /* ---- guests ---- */
 
@@ -30,7 +31,7 @@ static void release_guest(struct sv_watch *watch)
 
 	if (guest->stage)
 		munmap(guest->stage, SV_STAGES * SV_STAGE_BYTES);
-	free(guest->mems);
+	free(guest->given);
 	free(guest);
 }
 
@@ -47,32 +48,39 @@ static void drop_guest(struct sv_guest *guest)
 	sv_watch_retire(&guest->watch);
 }
 
-static void remember_mem(struct sv_guest *guest, uint32_t mem)
+static struct sv_given *find_given(struct sv_guest *guest, uint32_t mem, bool write)
 {
-	uint32_t *more;
-
-	for (uint32_t i = 0; i < guest->nmems; i++) {
-		if (guest->mems[i] == mem)
-			return;
+	for (uint32_t i = 0; i < guest->ngiven; i++) {
+		if (guest->given[i].mem == mem && guest->given[i].write >= write)
+			return &guest->given[i];
 	}
-	more = guest->nmems < GUEST_MEMS_MAX ?
-		       realloc(guest->mems, (guest->nmems + 1) * sizeof(*more)) :
-		       NULL;
-	if (!more)
-		return; /* it keeps its mapping until it goes */
-	guest->mems = more;
-	more[guest->nmems++] = mem;
+	return NULL;
 }
 
-static bool forget_mem(struct sv_guest *guest, uint32_t mem)
+/* sv_proc.lock held. */
+static void remember_given(struct sv_guest *guest, uint32_t mem, bool write)
 {
-	for (uint32_t i = 0; i < guest->nmems; i++) {
-		if (guest->mems[i] == mem) {
-			guest->mems[i] = guest->mems[--guest->nmems];
-			return true;
-		}
+	struct sv_given *more;
+
+	if (find_given(guest, mem, write) || guest->ngiven == GUEST_GIVEN_MAX)
+		return; /* when too many, it keeps its mapping until it goes */
+	more = realloc(guest->given, (guest->ngiven + 1) * sizeof(*more));
+	if (!more)
+		return;
+	guest->given = more;
+	more[guest->ngiven++] = (struct sv_given){ mem, write };
+}
+
+static bool forget_given(struct sv_guest *guest, uint32_t mem)
+{
+	struct sv_given *given;
+	bool found = false;
+
+	while ((given = find_given(guest, mem, false))) {
+		*given = guest->given[--guest->ngiven];
+		found = true;
 	}
-	return false;
+	return found;
 }
 
 void sv_serve_mem_gone(uint32_t mem)
@@ -81,7 +89,7 @@ void sv_serve_mem_gone(uint32_t mem)
 
 	pthread_mutex_lock(&sv_proc->lock);
 	for (struct sv_guest *guest = sv_proc->guests; guest; guest = guest->next) {
-		if (forget_mem(guest, mem))
+		if (forget_given(guest, mem))
 			sv_msg_send(guest->watch.fd, &msg, NULL, 0);
 	}
 	pthread_mutex_unlock(&sv_proc->lock);
@@ -89,21 +97,25 @@ void sv_serve_mem_gone(uint32_t mem)
 
 /* ---- memory handed over before it is asked for ---- */
 
-/* sv_proc.lock held. */
+/* sv_proc.lock held.  What does not fit now is asked for when it is used. */
 static void push_mem(struct sv_guest *guest, const struct sv_mr *mr, bool write)
 {
 	struct sv_msg msg = { .type = SV_MSG_MAP_OK, .mem = mr->mem, .write = write };
-	int fd = sv_mem_export(mr->mem, write, &msg.bytes64);
+	int fd;
 
+	if (find_given(guest, mr->mem, write))
+		return;
+	fd = sv_mem_export(mr->mem, write, &msg.bytes64);
 	if (fd < 0)
 		return;
 	if (!sv_msg_send(guest->watch.fd, &msg, &fd, 1))
-		remember_mem(guest, mr->mem);
+		remember_given(guest, mr->mem, write);
 	sv_fd_close(fd);
 }
 
 /* sv_proc.lock held. */
-static void push_qp(struct sv_guest *guest, const struct sv_ro_qp *ro, uint32_t pd)
+static void push_qp(struct sv_guest *guest, const struct sv_ro_qp *ro, uint32_t pd,
+		    uint32_t most)
 {
 	const uint32_t change = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 	uint32_t dest_qpn = atomic_load(&ro->dest_qpn);
@@ -111,7 +123,7 @@ static void push_qp(struct sv_guest *guest, const struct sv_ro_qp *ro, uint32_t 
 
 	if (!dest_qpn || sv_qpn_slot(dest_qpn) != guest->slot || (pd && pd != qp_pd))
 		return;
-	for (const struct sv_mr *mr = sv_proc->mrs; mr; mr = mr->next) {
+	for (const struct sv_mr *mr = sv_proc->mrs; mr && guest->ngiven < most; mr = mr->next) {
 		uint32_t rights = mr->access & atomic_load(&ro->access);
 
 		if (mr->pd == qp_pd && rights & (change | IBV_ACCESS_REMOTE_READ))
@@ -124,12 +136,13 @@ static void push_guest(struct sv_guest *guest, uint32_t qp_index, uint32_t pd)
 {
 	uint32_t first = qp_index ? qp_index : 1;
 	uint32_t last = qp_index ? qp_index : SV_QPS - 1;
+	uint32_t most = guest->ngiven + PUSHES_MAX;
 
 	if (!guest->greeted)
 		return;
 	for (uint32_t i = first; i <= last; i++) {
 		if (sv_proc->seat[i].used)
-			push_qp(guest, &sv_proc->ro->qp[i], pd);
+			push_qp(guest, &sv_proc->ro->qp[i], pd, most);
 	}
 }
 
@@ -220,7 +233,7 @@ static int on_map(struct sv_guest *guest, const struct sv_msg *msg)
 			answer.status = ENOTSUP;
 		pthread_mutex_lock(&sv_proc->lock);
 		if (fd >= 0)
-			remember_mem(guest, msg->mem);
+			remember_given(guest, msg->mem, answer.write);
 		pthread_mutex_unlock(&sv_proc->lock);
 	}
 	ret = sv_msg_send(guest->watch.fd, &answer, &fd, fd >= 0);

@@ -104,6 +104,8 @@ int sv_disconnect(struct rdma_cm_id *id);
 int sv_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
 int sv_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int sv_ack_cm_event(struct rdma_cm_event *event);
+/* For a listener in synchronous mode, created without a channel. */
+int sv_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
 int sv_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 int sv_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
 __be16 sv_get_src_port(struct rdma_cm_id *id);
@@ -113,8 +115,8 @@ __be16 sv_get_dst_port(struct rdma_cm_id *id);
  * Fault injection, for tests.  spec is a list "name=value,...", as in the
  * environment variable SOFTVERBS_FAULT, which is read when the process first
  * uses the device; NULL or "" ends all of it.  Rates are per mille of requests.
- *	seed=N		the faults of each queue pair follow from N, its number and
- *			its requests
+ *	seed=N		the faults of the nth queue pair that the process makes follow
+ *			from N, n, and its requests
  *	torn=P		a READ fetches its cache lines in random order, with pauses
  *	flip=P		one random bit of what a READ fetched is wrong
  *	ack_lost=P	an atomic is applied, and ends in IBV_WC_RETRY_EXC_ERR

@@ -148,7 +148,8 @@ static void ask_to_take(struct sv_qp *qp)
 		sv_peer_attention(qp->peer, index, SV_ATTN_DRAIN);
 }
 
-/* Waits until the receiver takes something; it will ring. */
+/* Waits until the receiver takes something; it will ring.  SV_DONE with success:
+ * it has, look again. */
 static enum sv_outcome wait_room(struct sv_qp *qp, uint32_t *status)
 {
 	struct sv_rw_qp *rw = &qp->peer->rw->qp[sv_qpn_index(qp->peer_qpn)];
@@ -163,7 +164,7 @@ static enum sv_outcome wait_room(struct sv_qp *qp, uint32_t *status)
 	atomic_store(&rw->tx_wait, 1);
 	/* seq_cst: it took something before it could see that we wait. */
 	if (atomic_load(&rw->head) != qp->tx_head)
-		return sv_wait(qp, SV_BLOCK_ROOM, 0);
+		return SV_DONE;
 	ask_to_take(qp);
 	return sv_wait(qp, SV_BLOCK_ROOM, ROOM_STEP_NS);
 }
@@ -251,15 +252,13 @@ static uint32_t nak_status(struct sv_qp *qp)
 	}
 }
 
-static enum sv_outcome check_send(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t *status)
+static uint32_t check_send(struct sv_qp *qp, const struct sv_wqe *wqe)
 {
 	uint32_t pd = SV_CONTAINER(qp->ib.pd, struct sv_pd, ib)->id;
 
 	if (wqe->len > SV_MAX_MSG_BYTES)
-		*status = IBV_WC_LOC_LEN_ERR;
-	else if (!sv_sge_check(pd, wqe->sge, wqe->nsge, 0))
-		*status = IBV_WC_LOC_PROT_ERR;
-	return SV_DONE;
+		return IBV_WC_LOC_LEN_ERR;
+	return sv_sge_check(pd, wqe->sge, wqe->nsge, 0) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
 }
 
 static bool map_wire(struct sv_qp *qp)
@@ -294,45 +293,53 @@ static enum sv_outcome get_credit(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t
 	return SV_DONE;
 }
 
+/* Makes room, or waits for it. */
+static enum sv_outcome make_room(struct sv_qp *qp, uint32_t *status)
+{
+	uint32_t before = qp->tx_head;
+
+	if (!update_room(qp)) {
+		*status = IBV_WC_FATAL_ERR;
+		return SV_DONE;
+	}
+	return qp->tx_head != before ? SV_DONE : wait_room(qp, status);
+}
+
 /* From CLAIMED to PUSHED. */
 static enum sv_outcome push(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
 {
 	bool last = false;
 
 	while (!last) {
-		if (!push_piece(qp, wqe, &last)) {
-			if (!update_room(qp)) {
-				*status = IBV_WC_FATAL_ERR;
-				return SV_DONE;
-			}
-			if (!push_piece(qp, wqe, &last))
-				return wait_room(qp, status);
-		}
-		tell_receiver(qp, last, wqe->flags & IBV_SEND_SOLICITED);
+		if (push_piece(qp, wqe, &last))
+			tell_receiver(qp, last, wqe->flags & IBV_SEND_SOLICITED);
+		else if (make_room(qp, status) == SV_WAIT || *status)
+			return *status ? SV_DONE : SV_WAIT;
 	}
 	wqe->stage = SV_STAGE_PUSHED;
 	return SV_DONE;
 }
 
+/* From PUSHED until the receiver took it, or refused it. */
 static enum sv_outcome until_taken(struct sv_qp *qp, uint32_t *status)
 {
-	*status = nak_status(qp);
-	if (*status)
-		return SV_DONE;
-	if (!update_room(qp)) {
-		*status = IBV_WC_FATAL_ERR;
-		return SV_DONE;
+	while (!*status) {
+		if (!sv_peer_up(qp->peer))
+			return sv_wait_peer(qp, status);
+		*status = update_room(qp) ? nak_status(qp) : IBV_WC_FATAL_ERR;
+		if (*status || qp->tx_head == qp->tx_tail)
+			break;
+		if (!sv_peer_ready(qp))
+			return sv_wait_peer(qp, status);
+		if (wait_room(qp, status) == SV_WAIT)
+			return SV_WAIT;
 	}
-	return qp->tx_head == qp->tx_tail ? SV_DONE : wait_room(qp, status);
+	return SV_DONE;
 }
 
-enum sv_outcome sv_exec_send(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
+/* Up to PUSHED. */
+static enum sv_outcome send_message(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
 {
-	bool claimed = wqe->stage >= SV_STAGE_CLAIMED;
-
-	*status = IBV_WC_SUCCESS;
-	if (wqe->stage == SV_STAGE_START && check_send(qp, wqe, status) == SV_DONE && *status)
-		return SV_DONE;
 	if (!sv_peer_ready(qp)) {
 		if (sv_peer_up(qp->peer) && qp->peer_gen)
 			*status = nak_status(qp);
@@ -340,9 +347,18 @@ enum sv_outcome sv_exec_send(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *sta
 	}
 	if (!map_wire(qp))
 		return sv_wait_peer(qp, status);
-	if (!claimed && (get_credit(qp, wqe, status) == SV_WAIT || *status))
+	if (wqe->stage < SV_STAGE_CLAIMED && (get_credit(qp, wqe, status) == SV_WAIT || *status))
 		return *status ? SV_DONE : SV_WAIT;
-	if (wqe->stage == SV_STAGE_CLAIMED && (push(qp, wqe, status) == SV_WAIT || *status))
+	return push(qp, wqe, status);
+}
+
+enum sv_outcome sv_exec_send(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
+{
+	*status = wqe->stage == SV_STAGE_START ? check_send(qp, wqe) : IBV_WC_SUCCESS;
+	if (*status)
+		return SV_DONE;
+	if (wqe->stage < SV_STAGE_PUSHED &&
+	    (send_message(qp, wqe, status) == SV_WAIT || *status))
 		return *status ? SV_DONE : SV_WAIT;
 	return wqe->flags & SV_SEND_ACKED ? until_taken(qp, status) : SV_DONE;
 }

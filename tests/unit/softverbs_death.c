@@ -133,6 +133,7 @@ static void doomed_sender(int sock)
 	struct kit k;
 
 	opts.inline_bytes = 64;
+	CHECK(kit_hear(sock) == 1);
 	kit_open(&k, &opts, sock);
 	kit_connect(&k);
 	for (uint64_t i = 0;; i++) {
@@ -176,14 +177,15 @@ static int take(struct kit *k, bool repost)
 }
 
 /* A QP of its own for each of the senders; all share the SRQ. */
-static void kill_one(struct kit *k, unsigned int seed)
+static void kill_one(struct kit *k, pid_t pid, unsigned int seed)
 {
-	pid_t pid = start_doomed(&k->sock);
-	uint64_t until = kit_now_ns() + 300000 + seed * 7919 % 3000000;
+	uint64_t until = 300000 + seed * 7919 % 3000000;
 
 	k->qp = kit_new_qp(k);
 	kit_to_init(k, k->qp);
+	kit_say(k->sock, 1);
 	kit_connect(k);
+	until += kit_now_ns();
 	while (kit_now_ns() < until)
 		take(k, true);
 	kill(pid, SIGKILL);
@@ -220,10 +222,15 @@ static void heir(int sock)
 {
 	struct kit_opts opts = kit_defaults;
 	struct ibv_qp *qps[VICTIMS];
+	int socks[VICTIMS];
+	pid_t pids[VICTIMS];
 	struct ibv_wc wc;
 	struct kit k;
 
 	(void)sock;
+	/* Before this process has threads, for the sake of ThreadSanitizer. */
+	for (unsigned int i = 0; i < VICTIMS; i++)
+		pids[i] = start_doomed(&socks[i]);
 	opts.srq = true;
 	opts.recv_wr = CREDITS;
 	opts.cqe = 4096;
@@ -232,7 +239,8 @@ static void heir(int sock)
 	for (uint64_t i = 0; i < CREDITS; i++)
 		CHECK(!kit_post_recv(&k, i * 64, 64, i));
 	for (unsigned int i = 0; i < VICTIMS; i++) {
-		kill_one(&k, i);
+		k.sock = socks[i];
+		kill_one(&k, pids[i], i);
 		qps[i] = k.qp;
 	}
 	for (unsigned int i = 0; i < VICTIMS; i++) {
