@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/session.h"
 
@@ -62,6 +63,17 @@ int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *v
 	if (wire == WIRE_HELLO) {
 		q->value_addr = (uintptr_t)s->held;
 		q->value_rkey = s->held_mr->rkey;
+		q->value_checksum = s->secret;
+	}
+	if (op->fate) {
+		q->value_bytes = op->fate->request;
+		q->value_checksum = op->fate->secret;
+	}
+	if (op->kind == OP_CHANGE) {
+		op->sent = (struct kvd_receipt){ s->welcome.instance, s->welcome.connection_id,
+						 s->secret, op->request_id };
+		if (s->receipt)
+			*s->receipt = op->sent;
 	}
 	memcpy(message + sizeof *q, op->key, op->key_bytes);
 	if (bytes + value_bytes > WIRE_MESSAGE_BYTES_MAX) {
@@ -82,11 +94,9 @@ static int failed(struct op *op, int code, const char *why)
 		       op->key_bytes, op->session->client->addr.text);
 }
 
-static int result_of(struct op *op)
+static int result_of_status(struct op *op, uint64_t status)
 {
-	const struct wire_reply *r = &op->reply;
-
-	switch ((enum wire_status)r->status) {
+	switch ((enum wire_status)status) {
 	case WIRE_OK:
 		return KVD_OK;
 	case WIRE_NOT_FOUND:
@@ -126,5 +136,48 @@ void change_reply(struct op *op)
 				  r->op == WIRE_DELETE ? 0 : r->word);
 	op->result_version = r->version;
 	op->result_bytes = r->value_bytes;
-	op_done(op, result_of(op));
+	op_done(op, result_of_status(op, r->status));
+}
+
+/*
+ * Asks what became of a change whose answer was lost, on the session's connection.
+ * KVD_OK: it was answered: *result and *version; KVD_NOT_FOUND: it had no effect and
+ * never will; KVD_EUNKNOWN: kvd does not know; other errors: it could not be asked.
+ */
+int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
+	     int *result, uint64_t *version)
+{
+	for (;;) {
+		int rc = session_ready(s);
+		if (rc)
+			return rc;
+		if (s->welcome.instance != receipt->instance)
+			return err_set(&s->err, KVD_EUNKNOWN,
+				       "kvd was started again since: the change may have happened");
+		struct op *op = op_new(s, OP_CALL, NULL, 0);
+		op->fate = receipt;
+		rc = change_start(op, WIRE_FATE, 0, NULL, 0, receipt->connection);
+		if (!rc)
+			rc = flight_run(op);
+		if (rc)
+			return rc;
+		switch ((enum wire_status)op->reply.status) {
+		case WIRE_OK:
+			*result = result_of_status(op, op->reply.word);
+			*version = op->reply.version;
+			return KVD_OK;
+		case WIRE_NOT_FOUND:
+			return KVD_NOT_FOUND;
+		case WIRE_EBUSY:
+			if (session_now_ns() < deadline_ns) {
+				nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+				continue;
+			}
+			/* fall through */
+		default:
+			return err_set(&s->err, KVD_EUNKNOWN,
+				       "kvd does not know any more what became of the change: it may have "
+				       "happened");
+		}
+	}
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #include "client/session.h"
 
@@ -159,6 +160,8 @@ int kvd_session_new(kvd_client *client, kvd_session **session)
 	s->sq_depth = 4 * s->depth + 64;
 	s->done_end = &s->done;
 	spin_init(&s->spin);
+	if (getrandom(&s->secret, sizeof s->secret, 0) != sizeof s->secret)
+		s->secret = session_now_ns() ^ (uintptr_t)s;
 	if (!client->verbs)
 		rc = KVD_EINVAL;
 	else if ((rc = new_memory(s)))
@@ -294,23 +297,69 @@ int kvd_exists(kvd_session *s, const void *key, size_t key_bytes, size_t *value_
 	return KVD_OK;
 }
 
+/*
+ * A change whose answer was lost with the connection: on a new one kvd tells what
+ * became of it.  True if it had no effect and is to be sent again.
+ */
+static bool resolve_fate(struct kvd_session *s, const struct kvd_receipt *sent,
+			 uint64_t deadline_ns, int *result, uint64_t *version)
+{
+	const struct err why = s->err;
+	int rc = fate_ask(s, sent, deadline_ns, result, version);
+
+	if (rc == KVD_NOT_FOUND)
+		return true;
+	if (rc != KVD_OK) {
+		*result = KVD_EUNKNOWN;
+		s->err = why; /* the first reason is the one */
+	}
+	return false;
+}
+
 static int run_change(struct kvd_session *s, enum wire_op wire, const void *key,
 		      size_t key_bytes, const void *value, size_t value_bytes, uint64_t *version)
 {
-	int rc = begin(s, key, key_bytes);
+	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
 
-	if (rc)
-		return rc;
-	struct op *op = op_new(s, OP_CHANGE, key, key_bytes);
-	s->counters.changes++;
-	rc = change_start(op, wire, 0, value, value_bytes, 0);
-	if (rc) {
-		op_free(op);
+	for (;;) {
+		int rc = begin(s, key, key_bytes);
+		if (rc)
+			return rc;
+		struct op *op = op_new(s, OP_CHANGE, key, key_bytes);
+		s->counters.changes++;
+		rc = change_start(op, wire, 0, value, value_bytes, 0);
+		if (rc) {
+			op_free(op);
+			return rc;
+		}
+		rc = flight_run(op);
+		uint64_t done = op->result_version;
+		struct kvd_receipt sent = op->sent;
+		if (rc == KVD_EUNKNOWN && session_now_ns() < deadline &&
+		    resolve_fate(s, &sent, deadline, &rc, &done))
+			continue;
+		if (rc == KVD_OK && version)
+			*version = done;
 		return rc;
 	}
-	rc = flight_run(op);
+}
+
+void kvd_session_receipt(kvd_session *s, struct kvd_receipt *receipt)
+{
+	s->receipt = receipt;
+}
+
+int kvd_fate(kvd_session *s, const struct kvd_receipt *receipt, int *result, uint64_t *version)
+{
+	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	uint64_t v = 0;
+
+	if (flight_settle(s))
+		return err_set(&s->err, KVD_EINVAL,
+			       "operations are in flight: take their completions with kvd_poll first");
+	int rc = fate_ask(s, receipt, deadline, result, &v);
 	if (rc == KVD_OK && version)
-		*version = op->result_version;
+		*version = v;
 	return rc;
 }
 

@@ -49,6 +49,7 @@ struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, siz
 	op->reads = 0;
 	op->locked = op->mark_clear = false;
 	op->token = op->wait_ms = 0;
+	op->fate = NULL;
 	op->payload_bytes = 0;
 	op->deadline_ns = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
 	op->key_bytes = (uint32_t)key_bytes;

@@ -180,6 +180,34 @@ int kvd_submit_del(kvd_session *session, const void *key, size_t key_bytes, void
 int kvd_poll(kvd_session *session, struct kvd_completion *completions, int max, int timeout_ms);
 
 /*
+ * The fate of a change.  Where a connection breaks under a synchronous change, the
+ * library connects again, asks kvd what became of it, and sends it again if it had
+ * no effect: a change takes effect at most once, and KVD_EUNKNOWN is left for where
+ * kvd can't be reached in time, was started again, or remembers it no more.
+ *
+ * Others, such as a process that takes over from one that was killed, can ask with
+ * a receipt.  kvd_session_receipt() names memory of the caller's (shared, or a
+ * mapped file), NULL for none, where the session writes what identifies each change
+ * before it is sent.
+ */
+struct kvd_receipt {
+	uint64_t instance;
+	uint64_t connection;
+	uint64_t secret; /* keep it: who knows it can end that connection */
+	uint64_t request;
+};
+void kvd_session_receipt(kvd_session *session, struct kvd_receipt *receipt);
+
+/*
+ * KVD_OK: the change was answered with *result (as of kvd_put, kvd_del) and, where
+ * it is not NULL, *version.  KVD_NOT_FOUND: it had no effect, and never will.
+ * KVD_EUNKNOWN: kvd does not know.  Ends the connection that the change was made
+ * on, if that is still there.
+ */
+int kvd_fate(kvd_session *session, const struct kvd_receipt *receipt, int *result,
+	     uint64_t *version);
+
+/*
  * Locks.  From the grant to the release nobody else's change of the key takes
  * effect; GETs of others go on.  Keys share locks (a fixed number of stripes), so
  * a lock may keep changes of other keys waiting too: hold it shortly.  A holder

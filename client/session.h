@@ -128,6 +128,8 @@ struct op {
 	uint64_t stripe;
 	uint64_t token;
 	uint64_t wait_ms;
+	struct kvd_receipt sent;          /* of a change */
+	const struct kvd_receipt *fate; /* a WIRE_FATE: of what */
 
 	/* The result. */
 	int result;
@@ -175,6 +177,8 @@ struct kvd_session {
 	struct op *done, **done_end;
 	uint32_t in_flight;
 	uint32_t next_request;
+	uint64_t secret; /* for WIRE_FATE */
+	struct kvd_receipt *receipt; /* the caller's, or NULL */
 	uint64_t last_cm_look_ns;
 
 	/* Tokens that this session holds or tries to get: kvd READs them. */
@@ -236,6 +240,8 @@ void lock_advance(struct op *op);
 int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *value,
 		 size_t value_bytes, uint64_t arg);
 void change_reply(struct op *op);
+int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
+	     int *result, uint64_t *version);
 int check_key(struct kvd_session *s, const void *key, size_t key_bytes);
 
 #endif

@@ -53,7 +53,8 @@ struct wire_accept {
 static_assert(sizeof(struct wire_accept) == 16, "wire");
 
 enum wire_op {
-	WIRE_HELLO = 1, /* value_addr, value_rkey: uint64_t[LAYOUT_HELD_MAX] of tokens */
+	WIRE_HELLO = 1, /* value_addr, value_rkey: uint64_t[LAYOUT_HELD_MAX] of tokens;
+			 * value_checksum: a secret, for WIRE_FATE after this connection */
 	WIRE_PING = 2,
 	WIRE_GET = 3,     /* the fallback of a one-sided GET */
 	WIRE_PUT = 4,
@@ -65,6 +66,11 @@ enum wire_op {
 	WIRE_LOCK = 10,   /* wait for stripe `version` in kvd's queue, to hold it as `token`,
 			   * for ttl_ms at the most: then WIRE_EBUSY */
 	WIRE_UNLOCK = 11, /* `token` held stripe `version`, on which somebody waits */
+	WIRE_FATE = 12,   /* of request `value_bytes` of the former connection `version`, whose
+			   * hello had `value_checksum`; WIRE_OK: it had an effect or an answer,
+			   * reply.word is its status; WIRE_NOT_FOUND: it had none and never will;
+			   * WIRE_EBUSY: ask again, that connection is being taken apart;
+			   * WIRE_EUNSUPPORTED: nothing is known of it any more */
 	WIRE_OPS
 };
 

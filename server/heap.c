@@ -188,11 +188,22 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + REGION_PAGE_BYTES - 1) & ~(size_t)(REGION_PAGE_BYTES - 1);
 }
 
-void *heap_alloc(struct heap *heap, size_t bytes)
+static void *try_alloc(struct heap *heap, size_t bytes)
 {
 	if (bytes > SLAB_BYTES_MAX)
 		return region_alloc(heap->region, whole_pages(bytes), REGION_PAGE_BYTES);
 	return mallocx(bytes, heap->alloc_flags);
+}
+
+void *heap_alloc(struct heap *heap, size_t bytes)
+{
+	void *ptr = try_alloc(heap, bytes);
+
+	if (ptr != NULL)
+		return ptr;
+	/* What the cache keeps may be what is missing. */
+	heap_trim(heap);
+	return try_alloc(heap, bytes);
 }
 
 void heap_free(struct heap *heap, void *ptr, size_t bytes)
@@ -213,6 +224,9 @@ size_t heap_usable_bytes(size_t bytes)
 void heap_trim(struct heap *heap)
 {
 	mallctl("tcache.flush", NULL, NULL, &heap->tcache, sizeof heap->tcache);
+	/* An extent that is freed while another thread purges stays with the arena,
+	 * until the next one is. */
+	set_arena(heap->arena, "purge", NULL, 0);
 }
 
 size_t heap_metadata_bytes(void)

@@ -72,20 +72,35 @@ static struct worker *choose_worker(struct server *s)
 
 static void link_all(struct server *s, struct conn *c)
 {
+	pthread_mutex_lock(&s->conns_lock);
 	c->all_next = s->conns;
 	c->all_prev = &s->conns;
 	if (s->conns)
 		s->conns->all_prev = &c->all_next;
 	s->conns = c;
 	s->conn_count++;
+	pthread_mutex_unlock(&s->conns_lock);
 }
 
 static void unlink_all(struct conn *c)
 {
+	pthread_mutex_lock(&c->server->conns_lock);
 	*c->all_prev = c->all_next;
 	if (c->all_next)
 		c->all_next->all_prev = c->all_prev;
 	c->server->conn_count--;
+	pthread_mutex_unlock(&c->server->conns_lock);
+}
+
+bool server_knows(struct server *s, uint64_t connection_id)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&s->conns_lock);
+	for (const struct conn *c = s->conns; c && !found; c = c->all_next)
+		found = c->connection_id == connection_id;
+	pthread_mutex_unlock(&s->conns_lock);
+	return found;
 }
 
 static int new_qp(struct conn *c, struct worker *w, uint8_t peer_rd_atom, struct err *err)
@@ -298,6 +313,8 @@ static void destroy_conn(struct conn *c)
 	if (c->server->locker)
 		locker_dead(c->server->locker, c->connection_id);
 	v->destroy_id(c->id);
+	if (c->fate)
+		fates_keep(c->server->fates, c->connection_id, c->fate);
 	unlink_all(c);
 	free(c);
 }

@@ -248,7 +248,7 @@ static void fence(struct locker *l, struct queue *q, uint64_t word)
 	log_warn("connection %llu holds a lock for longer than its lease and others wait: it is cut "
 		 "off", (unsigned long long)layout_token_connection(word));
 	atomic_fetch_add_explicit(&l->fenced, 1, memory_order_relaxed);
-	worker_fence_id(l->server, layout_token_connection(word));
+	worker_fence_id(l->server, layout_token_connection(word), 0);
 	q->since_ns = clock_ns(); /* until it is dead */
 }
 

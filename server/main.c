@@ -68,8 +68,9 @@ static int make_store(struct server *s, struct err *err)
 	affinity_bind_memory(s);
 	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
 		return -1;
+	s->fates = fates_new();
 	s->workers = calloc(s->worker_count, sizeof *s->workers);
-	if (!s->workers)
+	if (!s->workers || !s->fates)
 		return err_set(err, -1, "out of memory");
 	for (unsigned i = 0; i < s->worker_count; i++)
 		if (worker_new(s, &s->workers[i], i, err))
@@ -127,6 +128,7 @@ static void take_apart(struct server *s)
 		for (unsigned i = 0; i < s->worker_count; i++)
 			worker_delete(&s->workers[i]);
 	free(s->workers);
+	fates_delete(&s->fates);
 	store_delete(&s->store);
 	table_delete(&s->table);
 	if (s->pd)
@@ -151,6 +153,7 @@ int main(int argc, char **argv)
 	if (getrandom(&s->instance, sizeof s->instance, 0) != sizeof s->instance)
 		s->instance = s->start_ns;
 	pthread_mutex_init(&s->done_lock, NULL);
+	pthread_mutex_init(&s->conns_lock, NULL);
 	if (take_signals(s, &err) || open_device(s, &err) || make_store(s, &err) ||
 	    start(s, &err) || write_ready_file(s, &err)) {
 		log_error("%s", err.text);

@@ -62,6 +62,7 @@ static void finish(struct worker *w, struct pull *p, enum wire_status status,
 {
 	struct tx *tx = reply_new(w, p->conn, &p->request, status);
 
+	fate_note(p->conn->fate, p->request.request_id, status, r ? r->version : 0);
 	if (status == WIRE_OK) {
 		struct wire_reply *reply = reply_head(tx);
 		reply->version = r->version;
@@ -90,7 +91,7 @@ static uint8_t *value_of(const struct pull *p)
 static void apply(struct worker *w, struct pull *p)
 {
 	const struct wire_request *q = &p->request;
-	struct store_result r;
+	struct store_result r = { 0 };
 	struct store_change c = {
 		.hash = hash_key(p->item->data, q->key_bytes),
 		.key = p->item->data,

@@ -59,7 +59,8 @@ void heap_free(struct heap *heap, void *ptr, size_t bytes);
 /* What heap_alloc(bytes) really reserves. */
 size_t heap_usable_bytes(size_t bytes);
 
-/* Gives back what the thread cache keeps unused; the arena keeps nothing. */
+/* Gives back what the thread cache and the arena keep unused.  heap_alloc does it
+ * itself before it gives up. */
 void heap_trim(struct heap *heap);
 
 /* What the allocator's books cost, outside the region, of all heaps and of the

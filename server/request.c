@@ -43,6 +43,7 @@ static enum request_fate answer_result(struct request *r, enum wire_status statu
 	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
 	struct wire_reply *reply = reply_head(tx);
 
+	fate_note(r->conn->fate, r->head->request_id, status, result->version);
 	if (status == WIRE_OK || status == WIRE_CONDITION) {
 		reply->version = result->version;
 		reply->value_bytes = result->value_bytes;
@@ -89,6 +90,11 @@ static enum request_fate do_hello(struct request *r)
 		conn_close(c, "its queue pair can't be given remote rights");
 		return REQUEST_DONE;
 	}
+	c->fate = fate_ring_new(r->head->value_checksum, c->credits);
+	if (!c->fate) {
+		conn_close(c, "no memory for it");
+		return REQUEST_DONE;
+	}
 	c->state = CONN_READY;
 	c->held_addr = r->head->value_addr;
 	c->held_rkey = r->head->value_rkey;
@@ -132,7 +138,7 @@ static void drop_copy(struct request *r)
 static enum request_fate do_get(struct request *r)
 {
 	struct store_change key = change_of(r);
-	struct store_result result;
+	struct store_result result = { 0 };
 	struct layout_item *copy;
 
 	if (r->head->flags & WIRE_HEAD) {
@@ -179,7 +185,7 @@ static enum request_fate do_release(struct request *r)
 static enum request_fate do_put(struct request *r)
 {
 	const struct wire_request *q = r->head;
-	struct store_result result;
+	struct store_result result = { 0 };
 
 	if (q->value_bytes > LAYOUT_VALUE_BYTES_MAX)
 		return answer(r, WIRE_ETOOBIG);
@@ -197,7 +203,7 @@ static enum request_fate do_put(struct request *r)
 static enum request_fate do_delete(struct request *r)
 {
 	struct store_change c = change_of(r);
-	struct store_result result;
+	struct store_result result = { 0 };
 	int status = store_remove(&r->worker->store, &c, &result);
 
 	if (status == STORE_ASIDE)
@@ -285,7 +291,7 @@ static enum request_fate do_keys(struct request *r)
 
 static bool remove_one(struct request *r, const struct wire_key *key)
 {
-	struct store_result result;
+	struct store_result result = { 0 };
 	struct store_change c = { .hash = hash_key(key->key, key->key_bytes),
 				  .key = key->key,
 				  .key_bytes = key->key_bytes };
@@ -320,6 +326,31 @@ static enum request_fate do_stats(struct request *r)
 
 	reply_head(tx)->value_bytes = n;
 	reply_send(r->worker, tx, n);
+	return REQUEST_DONE;
+}
+
+/*
+ * Only a connection that is gone for good has a fate to tell: one that kvd still
+ * knows is cut off first.
+ */
+static enum request_fate do_fate(struct request *r)
+{
+	struct server *s = r->worker->server;
+	const struct wire_request *q = r->head;
+	enum wire_status status = WIRE_OK;
+	uint64_t version = 0;
+
+	enum wire_status found = fates_find(s->fates, q->version, q->value_checksum,
+					    (uint32_t)q->value_bytes, &status, &version);
+	if (found == WIRE_EUNSUPPORTED && q->version != r->conn->connection_id &&
+	    server_knows(s, q->version)) {
+		worker_fence_id(s, q->version & LAYOUT_LOCK_CONNECTION_MASK, q->value_checksum);
+		found = WIRE_EBUSY;
+	}
+	struct tx *tx = reply_new(r->worker, r->conn, q, found);
+	reply_head(tx)->word = status;
+	reply_head(tx)->version = version;
+	reply_send(r->worker, tx, 0);
 	return REQUEST_DONE;
 }
 
@@ -364,6 +395,7 @@ static const struct {
 	[WIRE_RELEASE] = { do_release, false, false, false },
 	[WIRE_LOCK] = { do_lock, false, false, false },
 	[WIRE_UNLOCK] = { do_lock, false, false, false },
+	[WIRE_FATE] = { do_fate, false, false, false },
 };
 
 /* What is wrong with a message, or NULL. */

@@ -20,6 +20,7 @@
 #include "common/link.h"
 #include "common/spin.h"
 #include "common/wire.h"
+#include "server/fate.h"
 #include "server/locker.h"
 #include "server/store.h"
 
@@ -52,12 +53,16 @@ struct server {
 	struct table *table;
 	struct store *store;
 	struct locker *locker; /* NULL: the device has no atomics */
+	struct fates *fates;
 	struct worker *workers;
 	unsigned worker_count;
 
-	/* Main thread only. */
+	/* Changed by the main thread only; others read under the lock. */
+	pthread_mutex_t conns_lock;
 	struct conn *conns;
 	unsigned conn_count;
+
+	/* Main thread only. */
 	uint64_t conn_last_id;
 	int signal_fd;
 
@@ -114,6 +119,7 @@ struct conn {
 	uint64_t held_addr;       /* the tokens that the client says it holds */
 	uint32_t held_rkey;
 	bool reads_held;
+	struct fate_ring *fate; /* from its hello on */
 	struct conn *map_next;    /* by queue pair number */
 	struct conn *worker_next, **worker_prev;
 };
@@ -197,7 +203,10 @@ bool worker_give(struct worker *worker, struct conn *conn);
 void worker_answer(struct conn *conn, const struct wire_request *request,
 		   enum wire_status status);
 void worker_read_held(struct server *server, uint64_t connection);
-void worker_fence_id(struct server *server, uint64_t connection);
+/* secret: 0, or the connection's own: otherwise it stays. */
+void worker_fence_id(struct server *server, uint64_t connection, uint64_t secret);
+/* Whether a connection is not yet destroyed.  Any thread. */
+bool server_knows(struct server *server, uint64_t connection_id);
 /* Asks for an orderly end and waits for it. */
 void worker_stop(struct worker *worker);
 void worker_delete(struct worker *worker);

@@ -45,6 +45,7 @@ static void add_operations(struct out *o, const struct server *s)
 		[WIRE_PUT] = "put",     [WIRE_DELETE] = "delete",   [WIRE_KEYS] = "keys",
 		[WIRE_FLUSH] = "flush", [WIRE_STATS] = "stats",     [WIRE_RELEASE] = "release",
 		[WIRE_LOCK] = "lock",   [WIRE_UNLOCK] = "unlock",
+		[WIRE_FATE] = "fate",
 	};
 
 	add(o, "\"operations\":{");

@@ -50,6 +50,7 @@ struct command {
 	enum { CMD_ADOPT, CMD_ANSWER, CMD_READ_HELD, CMD_FENCE } kind;
 	struct conn *conn;
 	uint64_t connection; /* as in a token */
+	uint64_t secret;     /* CMD_FENCE by a client: of that connection's hello */
 	struct wire_request request;
 	enum wire_status status;
 };
@@ -238,7 +239,9 @@ static void obey(struct worker *w, const struct command *m)
 		break;
 	case CMD_FENCE:
 		c = find_by_id(w, m->connection);
-		if (c)
+		if (c && m->secret && fate_is_secret(c->fate, m->secret))
+			conn_close(c, "its client has another connection now");
+		else if (c && !m->secret)
 			conn_close(c, "it held a lock for longer than its lease");
 		break;
 	}
@@ -301,9 +304,10 @@ void worker_read_held(struct server *s, uint64_t connection)
 	command_all(s, &(struct command){ .kind = CMD_READ_HELD, .connection = connection });
 }
 
-void worker_fence_id(struct server *s, uint64_t connection)
+void worker_fence_id(struct server *s, uint64_t connection, uint64_t secret)
 {
-	command_all(s, &(struct command){ .kind = CMD_FENCE, .connection = connection });
+	command_all(s, &(struct command){ .kind = CMD_FENCE, .connection = connection,
+					  .secret = secret });
 }
 
 void worker_wake(struct worker *w)

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fate.h -- what became of the last changes of a connection.
+ *
+ * A client whose connection broke does not know whether its last changes took
+ * effect.  Each connection keeps the results of as many changes as it may have
+ * outstanding, and some; when it is destroyed they go to a bounded table, where the
+ * client's next connection asks for them.  A change that is not among them had no
+ * effect, and never will: the queue pair is gone.  (protocols.md, 7.)
+ */
+#ifndef SERVER_FATE_H
+#define SERVER_FATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/wire.h"
+
+/* Connections that are remembered; the oldest is forgotten first. */
+#define FATES_MAX 4096u
+
+struct fate_ring; /* one connection's; its worker's, then the table's */
+
+/* NULL if there is no memory.  `secret` is what a client has to know to ask. */
+struct fate_ring *fate_ring_new(uint64_t secret, uint32_t credits);
+void fate_ring_delete(struct fate_ring **ring);
+void fate_note(struct fate_ring *ring, uint32_t request_id, enum wire_status status,
+	       uint64_t version);
+
+bool fate_is_secret(const struct fate_ring *ring, uint64_t secret);
+
+struct fates;
+
+struct fates *fates_new(void);
+void fates_delete(struct fates **fates);
+
+/* Any thread.  Takes the ring over: the connection is destroyed. */
+void fates_keep(struct fates *fates, uint64_t connection_id, struct fate_ring *ring);
+
+/*
+ * Any thread.  WIRE_OK: *status and *version are the request's; WIRE_NOT_FOUND: it
+ * had no effect; WIRE_EUNSUPPORTED: nothing is known of that connection.
+ */
+enum wire_status fates_find(struct fates *fates, uint64_t connection_id, uint64_t secret,
+			    uint32_t request_id, enum wire_status *status, uint64_t *version);
+
+#endif
