@@ -6,9 +6,10 @@
  * two and a header would cost a quarter), and gives one path less that could
  * fragment.  heap_free gets the length, so it knows which of the two it was.
  *
- * The arena keeps nothing back: it grows by single slabs (retain_grow_limit)
- * and returns an empty one at once (no decay), so what the region has given out
- * is what the items need.  The thread cache in front of it takes the edge off.
+ * The arena keeps nothing back: it grows by single slabs (no retaining, which
+ * would ask for ever larger extents) and returns an empty one at once (no decay),
+ * so what the region has given out is what the items need.  The thread cache in
+ * front of it takes the edge off.
  */
 #include "server/region.h"
 
@@ -22,6 +23,9 @@
 
 #define LG_ALIGNMENT 5
 #define SLAB_BYTES_MAX 14336u
+
+/* jemalloc reads it at its start; there is no such option of a single arena. */
+__attribute__((visibility("default"))) const char *malloc_conf = "retain:false";
 
 struct heap {
 	extent_hooks_t hooks; /* first: the hooks get its address */
@@ -127,15 +131,11 @@ static int set_arena(unsigned arena, const char *name, void *value, size_t bytes
 
 static int configure_arena(unsigned arena)
 {
-	size_t grow_bytes = REGION_PAGE_BYTES;
 	ssize_t decay_ms = 0;
 	int rc = set_arena(arena, "dirty_decay_ms", &decay_ms, sizeof decay_ms);
 
 	if (rc == 0)
 		rc = set_arena(arena, "muzzy_decay_ms", &decay_ms, sizeof decay_ms);
-	/* Where pages are larger than ours jemalloc refuses the limit, and that is
-	 * no reason to fail. */
-	set_arena(arena, "retain_grow_limit", &grow_bytes, sizeof grow_bytes);
 	return rc;
 }
 
