@@ -35,6 +35,8 @@ const char *kvd_strerror(int result)
 	return words[-result];
 }
 
+#define UNLOCK_NS_MAX 100000000ull
+
 /* ------------------------------------------------------------------ client */
 
 static int set_options(struct kvd_client *c, const struct kvd_options *options)
@@ -187,6 +189,9 @@ void kvd_session_delete(kvd_session **session)
 
 	if (!s)
 		return;
+	/* Unlocks that nobody waited for; kvd would release the locks, but later. */
+	if (s->connected && !s->broken && s->in_flight)
+		flight_poll(s, session_now_ns() + UNLOCK_NS_MAX);
 	session_disconnect(s);
 	if (s->memory_mr)
 		s->verbs->dereg_mr(s->memory_mr);

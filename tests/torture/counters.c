@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * counters ADDR CLIENTS INCREMENTS COUNTERS KILLS [SEED]
+ *
+ * Client processes add one to random counters under their locks, INCREMENTS in all;
+ * KILLS times one of them is killed (SIGKILL) at a random moment and another takes
+ * its place, which first asks for the fate of its predecessor's last change.  At the
+ * end the sum of the counters must be exactly what was acknowledged.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/kvd.h"
+
+#define CLIENTS_MAX 64
+#define SECONDS_MAX 600
+
+/* Shared with a client, and with its successor. */
+struct slot {
+	/* Increments acknowledged, times two; plus one while one is under way. */
+	volatile uint64_t state;
+	struct kvd_receipt receipt;
+	uint64_t want;
+};
+
+static struct slot *slots;
+static const char *server;
+static unsigned counters;
+
+static void die(const char *what, const char *why)
+{
+	fprintf(stderr, "counters: %s: %s\n", what, why);
+	fflush(NULL);
+	_exit(1);
+}
+
+static kvd_session *connect_to(kvd_client **client)
+{
+	struct kvd_options options = { .size = sizeof options, .timeout_ms = 20000 };
+	kvd_session *session;
+
+	if (kvd_client_new(server, &options, client) < 0 || kvd_session_new(*client, &session) < 0)
+		die("connect", kvd_client_error(*client));
+	return session;
+}
+
+/* What the predecessor may have left open. */
+static void settle(kvd_session *session, struct slot *slot)
+{
+	struct kvd_receipt receipt = slot->receipt;
+	int result = 0, rc;
+
+	if (!(slot->state & 1))
+		return;
+	if (receipt.request) {
+		rc = kvd_fate(session, &receipt, &result, NULL);
+		if (rc < 0)
+			die("fate", kvd_session_error(session));
+		/* One store: this one may be killed, too. */
+		slot->state += rc == KVD_OK && result == KVD_OK ? 1 : -1ull;
+	} else {
+		slot->state &= ~1ull;
+	}
+}
+
+static void increment(kvd_session *session, struct slot *slot)
+{
+	char key[32], text[32] = "";
+	size_t bytes;
+	kvd_lock_t *lock;
+	int n = snprintf(key, sizeof key, "counter %u", (unsigned)rand() % counters);
+	int rc = kvd_lock_get(session, key, (size_t)n, -1, text, sizeof text - 1, &bytes, NULL,
+			      &lock);
+
+	if (rc < 0)
+		die("lock", kvd_session_error(session));
+	if (rc == KVD_OK)
+		text[bytes] = '\0';
+	int m = snprintf(text, sizeof text, "%llu",
+			 rc == KVD_OK ? strtoull(text, NULL, 10) + 1 : 1ull);
+	slot->receipt.request = 0;
+	slot->state |= 1;
+	rc = kvd_locked_put(lock, key, (size_t)n, text, (size_t)m, NULL);
+	if (rc != KVD_OK)
+		die("put", kvd_session_error(session));
+	slot->state += 1; /* acknowledged, and nothing under way, in one store */
+	if (kvd_unlock(&lock) != KVD_OK)
+		die("unlock", kvd_session_error(session));
+}
+
+static void client_main(struct slot *slot, unsigned seed)
+{
+	kvd_client *client;
+	kvd_session *session = connect_to(&client);
+
+	srand(seed);
+	settle(session, slot);
+	kvd_session_receipt(session, &slot->receipt);
+	while (slot->state / 2 < slot->want)
+		increment(session, slot);
+	kvd_session_delete(&session);
+	kvd_client_delete(&client);
+	_exit(0);
+}
+
+static pid_t start_client(unsigned i, unsigned seed)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork", strerror(errno));
+	if (pid == 0)
+		client_main(&slots[i], seed);
+	return pid;
+}
+
+static uint64_t sum_counters(void)
+{
+	kvd_client *client;
+	kvd_session *session = connect_to(&client);
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < counters; i++) {
+		char key[32], text[32];
+		size_t bytes;
+		int n = snprintf(key, sizeof key, "counter %u", i);
+		int rc = kvd_get(session, key, (size_t)n, text, sizeof text - 1, &bytes, NULL);
+		if (rc < 0)
+			die("get", kvd_session_error(session));
+		if (rc == KVD_OK) {
+			text[bytes] = '\0';
+			sum += strtoull(text, NULL, 10);
+		}
+	}
+	kvd_session_delete(&session);
+	kvd_client_delete(&client);
+	return sum;
+}
+
+static uint64_t acknowledged(unsigned clients)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < clients; i++)
+		n += slots[i].state / 2;
+	return n;
+}
+
+/* Kills clients, spread over the work rather than over time; returns how many. */
+static unsigned kill_some(pid_t *pid, unsigned clients, uint64_t total, unsigned kills,
+			  unsigned seed)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	time_t end = time(NULL) + SECONDS_MAX;
+	unsigned killed = 0;
+	int status;
+
+	while (killed < kills && time(NULL) < end) {
+		uint64_t done = acknowledged(clients);
+		unsigned i = (unsigned)rand() % clients;
+		if (done >= total || waitpid(pid[i], &status, WNOHANG) != 0)
+			break; /* through, or failed */
+		if (done < total / (kills + 1) * (killed + 1)) {
+			nanosleep(&moment, NULL);
+			continue;
+		}
+		kill(pid[i], SIGKILL);
+		waitpid(pid[i], &status, 0);
+		pid[i] = start_client(i, seed * 1000 + 100 + killed++);
+	}
+	return killed;
+}
+
+int main(int argc, char **argv)
+{
+	pid_t pid[CLIENTS_MAX];
+	int status, failed = 0;
+
+	if (argc < 6 || argc > 7) {
+		fprintf(stderr, "usage: counters ADDR CLIENTS INCREMENTS COUNTERS KILLS [SEED]\n");
+		return 2;
+	}
+	server = argv[1];
+	unsigned clients = (unsigned)atoi(argv[2]), kills = (unsigned)atoi(argv[5]);
+	uint64_t total = strtoull(argv[3], NULL, 10);
+	unsigned seed = argc > 6 ? (unsigned)atoi(argv[6]) : 1;
+	counters = (unsigned)atoi(argv[4]);
+	if (!clients || clients > CLIENTS_MAX || !counters || !total)
+		die("arguments", "out of range");
+	slots = mmap(NULL, sizeof *slots * CLIENTS_MAX, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (slots == MAP_FAILED)
+		die("mmap", strerror(errno));
+	srand(seed);
+	for (unsigned i = 0; i < clients; i++) {
+		slots[i].want = total / clients + (i < total % clients);
+		pid[i] = start_client(i, seed * 1000 + i);
+	}
+	unsigned killed = kill_some(pid, clients, total, kills, seed);
+	for (unsigned i = 0; i < clients; i++)
+		if (waitpid(pid[i], &status, 0) == pid[i])
+			failed |= status;
+	uint64_t sum = sum_counters(), acked = acknowledged(clients);
+	bool exact = sum == acked && acked == total && !failed;
+	printf("counters: %llu acknowledged, sum %llu, %u kills: %s\n", (unsigned long long)acked,
+	       (unsigned long long)sum, killed, exact ? "exact" : "WRONG");
+	return exact ? 0 : 1;
+}
