@@ -8,7 +8,7 @@ bad=0
 complain() { echo "$*"; bad=1; }
 
 for file in common/*.[ch] common/softverbs/*.[ch] server/*.[ch] client/*.[ch] bench/*.[ch] \
-	tests/unit/*.c tests/integration/*.[ch]; do
+	tests/*/*.[ch]; do
 	[ -e "$file" ] || continue
 	grep -Eqs "(^|[[:space:]])${file%.[ch]}(\.[ch])?([[:space:]]|\$)" */Makemodule.am ||
 		complain "$file stands in no Makemodule.am"
