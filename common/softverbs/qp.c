@@ -314,7 +314,8 @@ static int make_queues(struct sv_qp *qp, const struct ibv_qp_init_attr *init)
 	qp->wqe_bytes = (uint32_t)offsetof(struct sv_wqe, sge) +
 			bigger(qp->cap.max_send_sge * (uint32_t)sizeof(struct ibv_sge),
 			       (qp->cap.max_inline_data + 15) / 16 * 16);
-	qp->sq = calloc(qp->cap.max_send_wr, qp->wqe_bytes);
+	/* Not cleared: pages that no request ever used cost nothing. */
+	qp->sq = malloc((size_t)qp->cap.max_send_wr * qp->wqe_bytes);
 	if (!qp->sq)
 		return ENOMEM;
 	sges = init->srq ? sv_srq_of(init->srq)->rq.max_sge : qp->cap.max_recv_sge;

@@ -27,7 +27,7 @@ int sv_rq_init(struct sv_rq *rq, uint32_t index, uint32_t depth, uint32_t max_sg
 	rq->depth = depth;
 	rq->max_sge = max_sge;
 	rq->stride_bytes = (uint32_t)(sizeof(struct sv_rwqe) + max_sge * sizeof(struct ibv_sge));
-	rq->ring = calloc(depth ? depth : 1, rq->stride_bytes);
+	rq->ring = malloc((size_t)(depth ? depth : 1) * rq->stride_bytes);
 	if (!rq->ring)
 		return ENOMEM;
 	rq->posted = (uint32_t)(atomic_load(&sv_proc->rw->rq[index].claim) >> 32);

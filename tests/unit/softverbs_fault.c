@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* softverbs_fault.c -- injected faults, and what else a process may do. */
+#include <stdatomic.h>
+#include "tests/unit/softverbs_kit.h"
+
+#define S IBV_SEND_SIGNALED
+#define WORDS 64
+
+static void serve_until_told(int sock)
+{
+	struct kit k;
+
+	kit_open(&k, &kit_defaults, sock);
+	memset(k.mem, 0x42, 4096);
+	for (uint64_t i = 0; i < 8; i++)
+		CHECK(!kit_post_recv(&k, 8192, 64, i));
+	kit_connect(&k);
+	kit_meet(&k);
+	kit_close(&k);
+}
+
+static void open_user(struct kit *k, int sock, uint8_t timeout)
+{
+	struct kit_opts opts = kit_defaults;
+
+	opts.timeout = timeout;
+	kit_open(k, &opts, sock);
+	kit_connect(k);
+}
+
+static void close_user(struct kit *k)
+{
+	CHECK(!sv_fault_set(NULL));
+	kit_meet(k);
+	kit_close(k);
+}
+
+/* ---- torn reads, of an area that its owner fills again and again ---- */
+
+static void painter(int sock)
+{
+	struct pollfd pfd = { .fd = sock, .events = POLLIN };
+	struct kit k;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	for (uint64_t n = 0; n % 64 || !poll(&pfd, 1, 0); n++) {
+		_Atomic uint64_t *word = (_Atomic uint64_t *)(void *)k.mem;
+
+		for (int i = 0; i < WORDS; i++)
+			atomic_store_explicit(&word[i], (n & 0xff) * 0x0101010101010101ull,
+					      memory_order_relaxed);
+	}
+	kit_meet(&k);
+	kit_close(&k);
+}
+
+static void viewer(int sock)
+{
+	uint64_t torn = 0, rounds = 0;
+	uint64_t until = kit_now_ns() + 20000000000u;
+	struct kit k;
+
+	open_user(&k, sock, 10);
+	CHECK(!sv_fault_set("seed=7,torn=1000"));
+	while (torn < 100 && kit_now_ns() < until) {
+		uint64_t *word = (uint64_t *)(void *)k.mem;
+
+		CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, WORDS * 8, 0, rounds, S));
+		kit_expect(k.scq, rounds++, IBV_WC_SUCCESS);
+		for (int i = 0; i < WORDS; i++) {
+			/* Never within a word. */
+			CHECK(word[i] == (word[i] & 0xff) * 0x0101010101010101ull);
+			if (i && word[i] != word[i - 1])
+				torn++;
+		}
+	}
+	CHECK(torn >= 100);
+	close_user(&k);
+}
+
+static void test_torn(void **state)
+{
+	(void)state;
+	kit_run(viewer, painter);
+}
+
+/* ---- single faults ---- */
+
+static void flipped(int sock)
+{
+	int bits = 0;
+	struct kit k;
+
+	open_user(&k, sock, 10);
+	CHECK(!sv_fault_set("flip=1000"));
+	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, 4096, 0, 1, S));
+	kit_expect(k.scq, 1, IBV_WC_SUCCESS);
+	for (int i = 0; i < 4096; i++)
+		bits += __builtin_popcount(k.mem[i] ^ 0x42u);
+	CHECK(bits == 1);
+	close_user(&k);
+}
+
+static void test_flip(void **state)
+{
+	(void)state;
+	kit_run(flipped, serve_until_told);
+}
+
+static void lost_ack(int sock)
+{
+	struct kit k;
+
+	open_user(&k, sock, 10);
+	CHECK(!sv_fault_set("ack_lost=1000"));
+	CHECK(!kit_post_atomic(&k, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 1, 0, 1));
+	kit_expect(k.scq, 1, IBV_WC_RETRY_EXC_ERR);
+	CHECK(k.mem[0] == 0 && kit_state(k.qp) == IBV_QPS_ERR);
+	close_user(&k);
+}
+
+static void counter(int sock)
+{
+	struct kit k;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	kit_meet(&k);
+	CHECK(*(uint64_t *)(void *)k.mem == 1); /* applied */
+	kit_close(&k);
+}
+
+static void test_ack_lost(void **state)
+{
+	(void)state;
+	kit_run(lost_ack, counter);
+}
+
+static void delayed(int sock)
+{
+	uint64_t begin;
+	struct ibv_wc wc;
+	struct kit k;
+
+	open_user(&k, sock, 10);
+	CHECK(!sv_fault_set("delay_us=20000"));
+	begin = kit_now_ns();
+	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, 8, 0, 1, S));
+	CHECK(!ibv_poll_cq(k.scq, 1, &wc));
+	kit_expect(k.scq, 1, IBV_WC_SUCCESS);
+	CHECK(kit_now_ns() - begin >= 20000000);
+	CHECK(!sv_fault_set("rnr=1000"));
+	CHECK(!kit_post(&k, IBV_WR_SEND, 0, 8, 0, 2, S));
+	kit_expect(k.scq, 2, IBV_WC_SUCCESS);
+	CHECK(!sv_fault_set("error=1000"));
+	CHECK(!kit_post(&k, IBV_WR_SEND, 0, 8, 0, 3, S));
+	kit_expect(k.scq, 3, IBV_WC_GENERAL_ERR);
+	close_user(&k);
+}
+
+static void test_delay_rnr_error(void **state)
+{
+	(void)state;
+	kit_run(delayed, serve_until_told);
+}
+
+static void parted(int sock)
+{
+	uint64_t begin;
+	struct kit k;
+
+	open_user(&k, sock, 14); /* 4 tries of 67 ms */
+	CHECK(!sv_fault_set("partition=1"));
+	begin = kit_now_ns();
+	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, 8, 0, 1, S));
+	kit_expect(k.scq, 1, IBV_WC_RETRY_EXC_ERR);
+	CHECK(kit_now_ns() - begin >= 260000000);
+	close_user(&k);
+}
+
+static void test_partition(void **state)
+{
+	(void)state;
+	kit_run(parted, serve_until_told);
+}
+
+/* ---- atomics of a NIC that does not know the CPU's ---- */
+
+
+static void cpu_adder(int sock)
+{
+	struct kit k;
+
+	CHECK(!sv_fault_set("noncoherent=1"));
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	/* Until the other side's adds are through. */
+	for (struct pollfd pfd = { .fd = sock, .events = POLLIN }; !poll(&pfd, 1, 0);) {
+		for (int i = 0; i < 1000; i++)
+			atomic_fetch_add((_Atomic uint64_t *)(void *)k.mem, 1ull << 32);
+		((uint64_t *)(void *)k.mem)[1] += 1000;
+	}
+	kit_meet(&k);
+	/* The two words tell if an add of the CPU was lost. */
+	CHECK(*(uint64_t *)(void *)k.mem >> 32 < ((uint64_t *)(void *)k.mem)[1]);
+	kit_close(&k);
+}
+
+static void nic_adder(int sock)
+{
+	struct kit k;
+
+	CHECK(!sv_fault_set("noncoherent=1"));
+	open_user(&k, sock, 10);
+	for (uint64_t i = 0; i < 2000; i++) {
+		CHECK(!kit_post_atomic(&k, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 1, 0, i));
+		kit_expect(k.scq, i, IBV_WC_SUCCESS);
+	}
+	close_user(&k);
+}
+
+static void test_noncoherent(void **state)
+{
+	(void)state;
+	kit_run(nic_adder, cpu_adder);
+}
+
+static void test_specs(void **state)
+{
+	(void)state;
+	assert_int_equal(sv_fault_set("seed=1,torn=5,flip=0x10"), 0);
+	assert_int_equal(sv_fault_set("torn=1001"), EINVAL);
+	assert_int_equal(sv_fault_set("nonsense=1"), EINVAL);
+	assert_int_equal(sv_fault_set("torn"), EINVAL);
+	assert_int_equal(sv_fault_set("torn="), EINVAL);
+	assert_int_equal(sv_fault_set("torn=x"), EINVAL);
+	assert_int_equal(sv_fault_set(""), 0);
+}
+
+/* ---- a forked child is a process of its own ---- */
+
+static void forking(int sock)
+{
+	struct kit k, child;
+	int status;
+	pid_t pid;
+
+	(void)sock;
+	kit_open(&k, &kit_defaults, -1);
+	kit_to_rts(&k, k.qp, k.qp->qp_num);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		kit_open(&child, &kit_defaults, -1);
+		CHECK(child.qp->qp_num >> 12 != k.qp->qp_num >> 12);
+		kit_to_rts(&child, child.qp, child.qp->qp_num);
+		child.rkey = child.mr->rkey;
+		child.addr = (uintptr_t)child.mem;
+		CHECK(!kit_post(&child, IBV_WR_RDMA_READ, 0, 8, 8, 1, S));
+		kit_expect(child.scq, 1, IBV_WC_SUCCESS);
+		kit_close(&child);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	k.rkey = k.mr->rkey;
+	k.addr = (uintptr_t)k.mem;
+	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, 8, 8, 1, S));
+	kit_expect(k.scq, 1, IBV_WC_SUCCESS);
+	kit_close(&k);
+}
+
+#if defined(__SANITIZE_THREAD__)
+#define HAVE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAVE_TSAN 1
+#endif
+#endif
+
+static void test_fork(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+#ifdef HAVE_TSAN
+	skip(); /* ThreadSanitizer refuses threads in a child of a threaded process */
+#endif
+	fflush(NULL);
+	pid = kit_fork(forking, -1, -1);
+	assert_int_equal(kit_status(pid), 0);
+}
+
+/* ---- what the device says of itself ---- */
+
+static void attributes(int sock)
+{
+	struct ibv_context *ctx = kit_open_device();
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+	__be16 pkey;
+	void *mem;
+
+	(void)sock;
+	CHECK(!sv_query_device(ctx, &attr));
+	CHECK(attr.atomic_cap == IBV_ATOMIC_HCA && attr.max_qp_wr >= 16384 && attr.max_sge >= 16);
+	CHECK(attr.max_cqe >= 262144 && attr.max_srq_wr >= 32768 && attr.phys_port_cnt == 1);
+	CHECK(!sv_query_port(ctx, 1, &port) && port.state == IBV_PORT_ACTIVE);
+	CHECK(port.link_layer == IBV_LINK_LAYER_ETHERNET && port.max_msg_sz == 1u << 30);
+	CHECK(sv_query_port(ctx, 2, &port) == EINVAL);
+	CHECK(!sv_query_gid(ctx, 1, 0, &gid) && gid.raw[12] == 127 && gid.raw[11] == 0xff);
+	CHECK(!sv_query_gid(ctx, 1, 1, &gid) && gid.raw[15] == 1);
+	CHECK(sv_query_gid(ctx, 1, 2, &gid) == -1);
+	CHECK(!sv_query_pkey(ctx, 1, 0, &pkey) && pkey == 0xffff);
+	CHECK(!strcmp(ctx->device->name, "soft0") && ctx->cmd_fd == -1);
+	CHECK(ctx->device->node_type == IBV_NODE_CA && ctx->num_comp_vectors > 0);
+	CHECK(sv_mem_alloc(0, 0, &mem) == EINVAL && sv_mem_alloc(1, 8, &mem) == EINVAL);
+	CHECK(sv_mem_free(ctx) == EINVAL);
+	{
+		struct ibv_pd *pd = sv_alloc_pd(ctx);
+		void *hole = (void *)(uintptr_t)4096;
+
+		CHECK(pd && !sv_reg_mr(pd, hole, 4096, 0) && errno == EFAULT);
+		CHECK(!sv_reg_mr(pd, &port, 8, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL);
+		CHECK(!sv_reg_mr(pd, &port, 0, 0) && errno == EINVAL);
+		CHECK(!sv_dealloc_pd(pd));
+	}
+	CHECK(!sv_close_device(ctx));
+}
+
+static void test_attributes(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	fflush(NULL);
+	pid = kit_fork(attributes, -1, -1);
+	assert_int_equal(kit_status(pid), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_torn),	    cmocka_unit_test(test_flip),
+		cmocka_unit_test(test_ack_lost),    cmocka_unit_test(test_delay_rnr_error),
+		cmocka_unit_test(test_partition),   cmocka_unit_test(test_noncoherent),
+		cmocka_unit_test(test_specs),	    cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_attributes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
