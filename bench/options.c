@@ -96,7 +96,7 @@ static const char *repeated(char **argv, int i, int argc, char letter, const cha
 
 	if (text[0] != '-')
 		return NULL;
-	if (text[1] == letter)
+	if (letter != 0 && text[1] == letter)
 		rest = text + 2;
 	else if (text[1] == '-' && strncmp(text + 2, name, bytes) == 0 &&
 		 (text[2 + bytes] == '=' || text[2 + bytes] == '\0'))
@@ -125,30 +125,55 @@ static bool takes_next(const struct opt *table, const char *text)
 	return false;
 }
 
-/* Reads and takes out what may be given many times; the new argc, or -1. */
-static int take_properties(const struct opt *table, int argc, char **argv, struct err *err)
+static char letter_of(const struct opt *table, const char *name)
+{
+	for (const struct opt *o = table; o->name != NULL; o++) {
+		if (strcmp(o->name, name) == 0)
+			return o->letter;
+	}
+	return 0;
+}
+
+/* Which of the names argv[i] gives a value to, with the value; NULL: none. */
+static const char *repeated_any(const struct opt *table, const char *const *names, int argc,
+				char **argv, int i, const char **value, int *used)
+{
+	for (; *names != NULL; names++) {
+		*value = repeated(argv, i, argc, letter_of(table, *names), *names, used);
+		if (*value != NULL)
+			return *names;
+	}
+	return NULL;
+}
+
+int options_take(const struct opt *table, const char *const *names, int argc, char **argv,
+		 int (*take)(void *arg, const char *name, const char *value, struct err *err),
+		 void *arg, struct err *err)
 {
 	int kept = 1, used;
 
 	for (int i = 1; i < argc; i += used) {
-		const char *value;
-		int rc = 0;
-		used = 1;
-		if ((value = repeated(argv, i, argc, 'P', "properties", &used)) != NULL) {
-			rc = properties_read(V->properties, value, err);
-		} else if ((value = repeated(argv, i, argc, 'p', "property", &used)) != NULL) {
-			rc = properties_set(V->properties, value, err);
-		} else {
-			bool two = takes_next(table, argv[i]) && i + 1 < argc;
-			used = 1 + two;
-			argv[kept++] = argv[i];
-			if (two)
-				argv[kept++] = argv[i + 1];
+		const char *value, *name;
+		name = repeated_any(table, names, argc, argv, i, &value, &used);
+		if (name != NULL) {
+			if (take(arg, name, value, err) < 0)
+				return -1;
+			continue;
 		}
-		if (rc < 0)
-			return -1;
+		used = 1 + (takes_next(table, argv[i]) && i + 1 < argc);
+		for (int k = 0; k < used; k++)
+			argv[kept++] = argv[i + k];
 	}
 	return kept;
+}
+
+/* Reads property files and properties. */
+static int take_property(void *arg, const char *name, const char *value, struct err *err)
+{
+	(void)arg;
+	if (strcmp(name, "properties") == 0)
+		return properties_read(V->properties, value, err);
+	return properties_set(V->properties, value, err);
 }
 
 double options_parse_time(const char *text)
@@ -183,6 +208,7 @@ static int set_time(const char *option, const char *text, double *seconds, struc
 
 int options_parse(const struct opt *table, int argc, char **argv, struct err *err)
 {
+	static const char *const repeatable[] = { "properties", "property", NULL };
 	int operand;
 
 	memset(V, 0, sizeof *V);
@@ -194,7 +220,7 @@ int options_parse(const struct opt *table, int argc, char **argv, struct err *er
 	V->properties = properties_new();
 	if (V->properties == NULL)
 		return err_set(err, -1, "out of memory");
-	argc = take_properties(table, argc, argv, err);
+	argc = options_take(table, repeatable, argc, argv, take_property, NULL, err);
 	if (argc < 0)
 		return -1;
 	operand = opt_parse(table, argc, argv, err->text, sizeof err->text);

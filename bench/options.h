@@ -60,6 +60,15 @@ int options_workload(const struct options *o, struct workload *w, struct err *er
 
 void options_store_config(const struct options *o, struct store_config *config);
 
+/*
+ * Takes options that may come many times (long names, NULL-terminated) out of the
+ * arguments and gives each to `take` in order; the new argc, or -1 with err.  They
+ * stand in the table too, for --help.
+ */
+int options_take(const struct opt *table, const char *const *names, int argc, char **argv,
+		 int (*take)(void *arg, const char *name, const char *value, struct err *err),
+		 void *arg, struct err *err);
+
 /* "90", "1.5s", "500ms", "2m", "1h": seconds; negative if it is none of these. */
 double options_parse_time(const char *text);
 

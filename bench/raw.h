@@ -7,6 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/histogram.h"
+#include "common/addr.h"
+#include "common/device.h"
+#include "common/err.h"
+
 enum raw_op {
 	RAW_READ,
 	RAW_WRITE,
@@ -18,18 +23,46 @@ enum raw_op {
 	RAW_OPS
 };
 
-/* "READ", "WRITE", "WRITE_WITH_IMM", "CAS", ... */
-extern const char *const raw_names[RAW_OPS];
+/* "READ", "WRITE", "WRITE_WITH_IMM", "CAS", ..., NULL-terminated. */
+extern const char *const raw_names[RAW_OPS + 1];
+
+struct raw_config {
+	struct device *device;
+	struct addr addr;      /* of the peer */
+	uint64_t region_bytes; /* that addresses are drawn from */
+	uint64_t inline_bytes; /* messages up to this go inline, as far as the device can */
+	uint32_t depth;        /* work requests under way, for the rate */
+	uint32_t batch;        /* work requests a doorbell, for the rate */
+	uint32_t signal;       /* every so many is signalled, for the rate */
+	bool events;           /* wait by completion events, not by polling */
+	double seconds;        /* of each measurement */
+};
+
+#define RAW_DEPTH_MAX 1024u
+#define RAW_ATOMIC_BYTES 8u
 
 struct raw_figure {
-	bool measured;
+	enum raw_op op;
 	uint64_t bytes;
-	double mean_us, p50_us, p99_us; /* of one at a time: a round trip */
-	double per_second;              /* of many at a time */
+	struct histogram latency; /* of one at a time: see raw_measure() */
+	double per_second;        /* of many at a time */
 };
 
-struct raw_result {
-	struct raw_figure op[RAW_OPS];
-};
+/*
+ * The latency is from the doorbell until the completion was seen: for READ, WRITE
+ * and atomics that of the work request, for SEND that of the peer's answer, which is as
+ * long.  Addresses are random in the region, at multiples of 64.
+ *
+ * The rate is one way for SEND: the peer takes messages and gives credits.
+ * 0, or -1 with err.
+ */
+int raw_measure(const struct raw_config *config, enum raw_op op, uint64_t bytes,
+		struct raw_figure *figure, struct err *err);
+
+/* Whether it is of 8 bytes only. */
+static inline bool raw_is_atomic(enum raw_op op)
+{
+	return op == RAW_CAS || op == RAW_FADD;
+}
 
 #endif

@@ -252,23 +252,6 @@ static void text_costs(const struct report *r, FILE *file)
 	fprintf(file, "[DEVICE], %s\n", r->store->ops->device(r->store));
 }
 
-static void text_raw(const struct raw_result *raw, FILE *file)
-{
-	for (int op = 0; raw != NULL && op < RAW_OPS; op++) {
-		const struct raw_figure *f = &raw->op[op];
-		if (!f->measured)
-			continue;
-		fprintf(file, "[RAW-%s], Size(bytes), %" PRIu64 "\n", raw_names[op], f->bytes);
-		fprintf(file, "[RAW-%s], AverageLatency(us), %.3f\n", raw_names[op], f->mean_us);
-		fprintf(file, "[RAW-%s], 50thPercentileLatency(us), %.3f\n", raw_names[op],
-			f->p50_us);
-		fprintf(file, "[RAW-%s], 99thPercentileLatency(us), %.3f\n", raw_names[op],
-			f->p99_us);
-		fprintf(file, "[RAW-%s], Throughput(ops/sec), %.1f\n", raw_names[op],
-			f->per_second);
-	}
-}
-
 static void text_config(void *arg, const char *name, const char *value, bool number)
 {
 	(void)number;
@@ -282,7 +265,6 @@ void report_text(const struct report *r, FILE *file)
 	text_operations(r, file);
 	text_verify(&r->result->verify, file);
 	text_costs(r, file);
-	text_raw(r->raw, file);
 	report_config(r, text_config, file);
 	fflush(file);
 }
@@ -425,24 +407,6 @@ static void json_timeline(struct json *j, const struct timeline *t)
 	json_close(j, '[');
 }
 
-static void json_raw(struct json *j, const struct raw_result *raw)
-{
-	json_open(j, "raw", '{');
-	for (int op = 0; op < RAW_OPS; op++) {
-		const struct raw_figure *f = &raw->op[op];
-		if (!f->measured)
-			continue;
-		json_open_flat(j, raw_names[op], '{');
-		json_count(j, "bytes", f->bytes);
-		json_real(j, "mean_us", f->mean_us, 3);
-		json_real(j, "p50_us", f->p50_us, 3);
-		json_real(j, "p99_us", f->p99_us, 3);
-		json_real(j, "throughput", f->per_second, 1);
-		json_close(j, '{');
-	}
-	json_close(j, '{');
-}
-
 static void json_overall(struct json *j, const struct report *r)
 {
 	json_open(j, "overall", '{');
@@ -476,8 +440,6 @@ static void json_report(struct json *j, const struct report *r)
 	json_real(j, "own_ns_per_operation", told(r->own_ns), 1);
 	json_close(j, '{');
 	json_verify(j, r);
-	if (r->raw != NULL)
-		json_raw(j, r->raw);
 	json_timeline(j, r->timeline);
 	json_close(j, '{');
 }

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "bench/options.h"
-#include "bench/raw.h"
 #include "bench/result.h"
 #include "bench/store.h"
 #include "bench/timeline.h"
@@ -21,7 +20,6 @@ struct report {
 	const struct store *store;
 	const struct result *result;
 	const struct timeline *timeline;
-	const struct raw_result *raw; /* or NULL */
 	double own_ns;                /* driver_cost() */
 	time_t started;
 };

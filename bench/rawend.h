@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rawend.h -- one end of a connection of kvbench's own, for verbs with nothing
+ * around them: a queue pair, a completion queue and a region.
+ *
+ * Either end is made by the store's own path (common/device, common/link), but the
+ * one that answers gives what kvd never does: WRITE and ATOMIC rights, on a region
+ * that holds nothing.  An end belongs to one thread.
+ */
+#ifndef BENCH_RAWEND_H
+#define BENCH_RAWEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/addr.h"
+#include "common/device.h"
+#include "common/err.h"
+#include "common/link.h"
+
+#define RAWEND_TIMEOUT_MS 10000
+#define RAWEND_SGE_MAX 32u
+
+/* What the answering end does. */
+enum rawend_mode {
+	RAWEND_PASSIVE, /* nothing: READ, WRITE and atomics need nobody */
+	RAWEND_ECHO,    /* answers each message with one of the same length */
+	RAWEND_SINK,    /* takes messages, and grants credits for more */
+	RAWEND_MODES
+};
+
+/* Receives that a sink keeps posted; it grants a fourth of them at a time. */
+#define RAWEND_SINK_RECEIVES 256u
+#define RAWEND_CREDIT (RAWEND_SINK_RECEIVES / 4)
+
+/* Private data of the connection request and of its answer. */
+struct rawend_hello {
+	uint32_t magic;
+	uint16_t version;
+	uint8_t mode;
+	uint8_t events; /* sleep for completions rather than poll */
+	uint64_t region_bytes;
+	uint64_t message_bytes_max;
+};
+
+struct rawend_welcome {
+	uint32_t magic;
+	uint32_t rkey;
+	uint64_t addr;
+};
+
+#define RAWEND_MAGIC 0x3157424bu /* "KBW1" */
+#define RAWEND_VERSION 1u
+#define RAWEND_REGION_BYTES_MAX (1ull << 30)
+
+/* How an end is to be made. */
+struct rawend_config {
+	uint64_t region_bytes;
+	uint32_t send_depth;
+	uint32_t send_sge;
+	uint32_t recv_depth;
+	uint64_t recv_bytes; /* room for one message behind the region; all share it */
+	uint32_t inline_bytes;
+	bool events;
+	int access; /* IBV_ACCESS_REMOTE_* of the region and the queue pair */
+};
+
+struct rawend {
+	const struct verbs *verbs;
+	struct rdma_event_channel *channel; /* not the end's own if it was accepted */
+	struct rdma_cm_id *id;
+	struct link_limits limits;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *memory; /* the region, then the room for messages */
+	uint64_t memory_bytes;
+	struct rawend_config config;
+	uint32_t inline_bytes;
+	uint8_t rd_atom;
+	unsigned events; /* not yet acknowledged */
+
+	uint64_t remote_addr; /* the peer's region */
+	uint32_t remote_rkey;
+};
+
+/* Makes everything but the connection, on a resolved or requested id.  0, or -1
+ * with err; rawend_clear() it in either case. */
+int rawend_make(struct rawend *e, const struct rawend_config *config, struct err *err);
+
+/* Connects to a peer of rawpeer.h and learns its region.  `e` is zero; sets
+ * device->line.  0 or -1 with err; rawend_clear() it in either case. */
+int rawend_connect(struct rawend *e, struct device *device, const struct addr *addr,
+		   const struct rawend_config *config, enum rawend_mode mode, struct err *err);
+
+void rawend_clear(struct rawend *e);
+
+int rawend_post_receive(struct rawend *e);
+
+/* Takes up to `max` completions, waiting for one at least (polling or by events)
+ * for RAWEND_TIMEOUT_MS.  The count, or -1 with err: none came, or one failed. */
+int rawend_wait(struct rawend *e, struct ibv_wc *wc, int max, struct err *err);
+
+/* The next event of the channel within timeout_ms, or NULL; acknowledge it. */
+struct rdma_cm_event *rawend_event(const struct verbs *verbs, struct rdma_event_channel *channel,
+				   int timeout_ms);
+
+/* An event channel that doesn't block; NULL with err. */
+struct rdma_event_channel *rawend_channel(const struct verbs *verbs, struct err *err);
+
+#endif

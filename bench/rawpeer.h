@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rawpeer.h -- the end that answers: `kvbench raw --listen`, or a process that
+ * kvbench forks for itself.  One connection at a time.
+ */
+#ifndef BENCH_RAWPEER_H
+#define BENCH_RAWPEER_H
+
+#include <sys/types.h>
+
+#include "common/addr.h"
+#include "common/err.h"
+
+/* Listens at an address (port 0: any), tells where on descriptor `tell` in a line,
+ * and serves until a signal ends the process.  -1 with err: it couldn't. */
+int rawpeer_serve(const char *device, const struct addr *addr, int tell, struct err *err);
+
+struct rawpeer {
+	pid_t pid; /* 0: none */
+};
+
+/*
+ * Forks a process that does so, and sets *addr to where it listens.  Call it
+ * before this process uses any RDMA device or thread.  0 or -1 with err.
+ */
+int rawpeer_fork(struct rawpeer *peer, const char *device, struct addr *addr, struct err *err);
+void rawpeer_end(struct rawpeer *peer);
+
+#endif
