@@ -50,9 +50,9 @@ static int set_options(struct kvd_client *c, const struct kvd_options *options)
 	if (options)
 		memcpy(o, options, options->size);
 	if (o->timeout_ms < 0 || o->depth < 0 || o->depth > DEPTH_MAX || o->poll < 0 ||
-	    o->poll > KVD_POLL_EVENT)
+	    o->poll > KVD_POLL_EVENT || o->get < 0 || o->get > KVD_GET_MESSAGE)
 		return err_set(&c->err, KVD_EINVAL,
-			       "an option is out of range (timeout_ms >= 0, depth 0 to %d, poll 0 to 2)",
+			       "an option is out of range (timeout_ms >= 0, depth 0 to %d, poll 0 to 2, get 0 or 1)",
 			       DEPTH_MAX);
 	if (!o->timeout_ms)
 		o->timeout_ms = TIMEOUT_MS_DEFAULT;

@@ -63,9 +63,8 @@ static void read_table(struct op *op, uint64_t offset, void *to, uint32_t bytes,
 
 /* ---------------------------------------------------------------- fallback */
 
-static void ask_server(struct op *op)
+static void send_get(struct op *op)
 {
-	op->session->counters.fallbacks++;
 	if (op->mr) {
 		op->session->verbs->dereg_mr(op->mr);
 		op->mr = NULL;
@@ -77,6 +76,12 @@ static void ask_server(struct op *op)
 	/* A caller without any room asks for the length only. */
 	bool head = !op->allocate && !op->value_bytes_max;
 	change_start(op, WIRE_GET, head ? WIRE_HEAD : 0, NULL, 0, 0);
+}
+
+static void ask_server(struct op *op)
+{
+	op->session->counters.fallbacks++;
+	send_get(op);
 }
 
 static void again(struct op *op)
@@ -830,6 +835,11 @@ void get_start(struct op *op)
 	op->index_read = op->accept_prepared = false;
 	op->length = op->posted = 0;
 	op->session->counters.gets++;
+	if (client_of(op)->options.get == KVD_GET_MESSAGE && !op->locked) {
+		op->index_read = true; /* by kvd */
+		send_get(op);
+		return;
+	}
 	locate(op);
 	uint64_t word = look_in_mirror(op);
 	if (word) {

@@ -90,10 +90,14 @@ struct kvd_options {
 	size_t mirror_bytes;
 	/* How to wait: see KVD_POLL_*. */
 	int poll;
+	/* Who answers a GET: see KVD_GET_*. */
+	int get;
 };
 #define KVD_POLL_ADAPTIVE 0 /* spin for a while, then sleep */
 #define KVD_POLL_BUSY 1     /* spin, for the lowest latency on a core of one's own */
 #define KVD_POLL_EVENT 2    /* sleep at once */
+#define KVD_GET_READ 0    /* one-sided READs: nobody on the server */
+#define KVD_GET_MESSAGE 1 /* kvd, asked by a message: for comparison */
 
 /*
  * Makes a client of the server at `server` ("host", "host:port", "[v6]:port";

@@ -55,7 +55,7 @@ static_assert(sizeof(struct wire_accept) == 16, "wire");
 enum wire_op {
 	WIRE_HELLO = 1, /* value_addr, value_rkey: uint64_t[LAYOUT_HELD_MAX] of tokens;
 			 * value_checksum: a secret, for WIRE_FATE after this connection */
-	WIRE_PING = 2,
+	WIRE_PING = 2,    /* a value is passed over: for a message of some length */
 	WIRE_GET = 3,     /* the fallback of a one-sided GET */
 	WIRE_PUT = 4,
 	WIRE_DELETE = 5,

@@ -385,7 +385,7 @@ static const struct {
 	bool may_lack_key;
 } ops[WIRE_OPS] = {
 	[WIRE_HELLO] = { do_hello, false, false, false },
-	[WIRE_PING] = { do_ping, false, false, false },
+	[WIRE_PING] = { do_ping, false, true, false },
 	[WIRE_GET] = { do_get, true, false, false },
 	[WIRE_PUT] = { do_put, true, true, false },
 	[WIRE_DELETE] = { do_delete, true, false, false },

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/raw.h"
+
+#include <string.h>
+
+#include "client/session.h"
+
+#define LOOK_EVERY 65536u
+
+static uint64_t known_entry(struct kvd_session *s, const void *key, size_t key_bytes)
+{
+	struct kvd_client *c = s->client;
+	struct hash hash = hash_key(key, key_bytes);
+	struct layout_view view = layout_view(atomic_load(&c->buckets));
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t h = i == 0 ? hash.a : hash.b, word = 0;
+		uint64_t bucket = layout_bucket_of(h, layout_view_epoch(&view, h));
+		if (mirror_find(c->mirror, bucket, layout_fp(hash.a), &word) && word)
+			return word;
+	}
+	return 0;
+}
+
+static int be_idle(struct kvd_session *s)
+{
+	if (flight_settle(s))
+		return err_set(&s->err, KVD_EINVAL, "operations are in flight");
+	return session_ready(s);
+}
+
+int session_raw_read(kvd_session *s, const void *key, size_t key_bytes, struct session_raw *raw)
+{
+	const struct wire_welcome *w = &s->welcome;
+	int rc = be_idle(s);
+
+	if (rc)
+		return rc;
+	uint64_t word = known_entry(s, key, key_bytes);
+	if (!word)
+		return KVD_NOT_FOUND;
+	uint64_t offset = layout_word_offset(word);
+	uint64_t bytes = layout_len_decode(layout_word_len_code(word));
+	if (bytes > OP_ITEM_BYTES || offset + bytes > w->table_bytes)
+		return KVD_ETOOBIG;
+	*raw = (struct session_raw){ .session = s };
+	raw->sge = (struct ibv_sge){ (uintptr_t)s->free_ops->memory->item, (uint32_t)bytes,
+				     s->memory_mr->lkey };
+	raw->wr = (struct ibv_send_wr){
+		.num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = w->table_addr + offset, .rkey = w->table_rkey },
+	};
+	return KVD_OK;
+}
+
+int session_raw_message(kvd_session *s, size_t key_bytes, size_t value_bytes,
+			struct session_raw *raw)
+{
+	size_t bytes = key_bytes + value_bytes;
+	int rc = be_idle(s);
+
+	if (rc)
+		return rc;
+	if (sizeof(struct wire_request) + bytes > WIRE_MESSAGE_BYTES_MAX)
+		return KVD_ETOOBIG;
+	*raw = (struct session_raw){ .session = s, .op = op_new(s, OP_CALL, NULL, 0) };
+	struct kvd_counters counters = s->counters;
+	rc = change_start(raw->op, WIRE_PING, 0, raw->op->memory->item, bytes, 0);
+	s->counters = counters;
+	return rc;
+}
+
+/* Polls until the READ, which is the last work request, is complete. */
+static int await_read(struct kvd_session *s)
+{
+	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	struct ibv_wc wc;
+
+	for (unsigned polls = 1; s->sq_done != s->sq_posted; polls++) {
+		int n = ibv_poll_cq(s->cq, 1, &wc);
+		if (n < 0 || (n > 0 && wc.status != IBV_WC_SUCCESS))
+			return session_fail(s, KVD_ECONNECT, "a raw READ from %s failed",
+					    s->client->addr.text);
+		if (n > 0)
+			s->sq_done = wc.wr_id >> 17;
+		else if (polls % LOOK_EVERY == 0 && session_now_ns() > deadline)
+			return session_fail(s, KVD_ETIMEDOUT, "%s did not answer a raw READ",
+					    s->client->addr.text);
+	}
+	return KVD_OK;
+}
+
+int session_raw_run(struct session_raw *raw)
+{
+	struct kvd_session *s = raw->session;
+	struct ibv_send_wr *bad;
+
+	if (raw->op)
+		return flight_run(raw->op);
+	s->unsignaled = 0;
+	raw->wr.sg_list = &raw->sge;
+	raw->wr.wr_id = ++s->sq_posted << 17; /* as flight.c counts them */
+	if (ibv_post_send(s->qp, &raw->wr, &bad))
+		return session_fail(s, KVD_ECONNECT, "posting a raw READ to %s failed",
+				    s->client->addr.text);
+	return await_read(s);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * raw.h -- verbs alone, on a session's own queue pair: what kvbench holds GET and
+ * PUT against.  Not installed.
+ *
+ * What is prepared is run next, with nothing else in flight on the session, and
+ * only the run is to be timed.  Nothing is verified, copied or counted.
+ */
+#ifndef CLIENT_RAW_H
+#define CLIENT_RAW_H
+
+#include <infiniband/verbs.h>
+
+#include "client/kvd.h"
+
+struct op;
+
+struct session_raw {
+	kvd_session *session;
+	struct op *op; /* of a message; NULL: a READ */
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+};
+
+/*
+ * The READ that a GET of this key would post: of exactly the item's bytes, where the
+ * mirror says that it is.  KVD_OK; KVD_NOT_FOUND: the mirror doesn't know; KVD_ETOOBIG:
+ * the item is READ in several parts; KVD_EINVAL: operations are in flight.
+ */
+int session_raw_read(kvd_session *session, const void *key, size_t key_bytes,
+		     struct session_raw *raw);
+
+/*
+ * A message as long as that of a PUT, which a worker thread of kvd answers with a
+ * reply as long as a PUT's, and does nothing else.  KVD_ETOOBIG: a PUT would not send such a
+ * value in a message.
+ */
+int session_raw_message(kvd_session *session, size_t key_bytes, size_t value_bytes,
+			struct session_raw *raw);
+
+/* From the doorbell to the completion or to the reply. */
+int session_raw_run(struct session_raw *raw);
+
+#endif
