@@ -25,6 +25,7 @@
 #define CREDITS_DEFAULT 32u
 #define CREDITS_MAX 128u
 #define PULL_SENDS 8u
+#define UNSIGNALED_SENDS 32u /* twice what reply.c posts from signal to signal */
 #define HELLO_NS_MAX 10000000000ull
 
 static int set_nonblocking(int fd)
@@ -112,7 +113,7 @@ static int new_qp(struct conn *c, struct worker *w, uint8_t peer_rd_atom, struct
 		.recv_cq = w->cq,
 		.srq = w->srq,
 		.context = c,
-		.send_depth = 2 * c->credits + PULL_SENDS,
+		.send_depth = 2 * c->credits + PULL_SENDS + UNSIGNALED_SENDS,
 		.send_sge = 1,
 		.inline_bytes = 256,
 	};
