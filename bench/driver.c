@@ -221,6 +221,10 @@ static void add_worker(const struct driver *d, struct result *r, const struct wo
 
 	for (int kind = 0; kind < OP_KINDS; kind++)
 		add_operations(&r->op[kind], &w->op[kind], d->config->target > 0);
+	for (int kind = 0; kind < PAIR_KINDS; kind++) {
+		histogram_merge(&r->pair[kind].store, &w->pair[kind].store);
+		histogram_merge(&r->pair[kind].raw, &w->pair[kind].raw);
+	}
 	r->verify.ok += w->verify.ok;
 	r->verify.wrong += w->verify.wrong;
 	r->verify.missing += w->verify.missing;
@@ -256,6 +260,10 @@ static void collect(struct driver *d, struct result *r)
 	for (int kind = 0; kind < OP_KINDS; kind++) {
 		histogram_clear(&r->op[kind].latency);
 		histogram_clear(&r->op[kind].service);
+	}
+	for (int kind = 0; kind < PAIR_KINDS; kind++) {
+		histogram_clear(&r->pair[kind].store);
+		histogram_clear(&r->pair[kind].raw);
 	}
 	for (unsigned i = 0; i < d->config->threads; i++)
 		add_worker(d, r, &d->workers[i]);

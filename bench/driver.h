@@ -29,6 +29,7 @@ struct driver_config {
 	struct workload *workload;
 	struct store *store;
 	bool load;            /* the loading phase, not the run */
+	bool with_raw;        /* raw verbs between the operations; depth 1, no target */
 	bool verify;          /* check values; the workload says how they are made */
 	unsigned threads;
 	unsigned depth;

@@ -14,6 +14,7 @@
 
 struct options options_values;
 
+static const char *const gets[] = { "read", "message", NULL };
 static const char *const polls[] = { "adaptive", "busy", "event", NULL };
 
 /* Taken out before opt_parse() sees the arguments, as they may come many times. */
@@ -58,6 +59,10 @@ static const char *property_file, *property;
 	{ "warmup", 0, OPT_INT, &V->warmup, 0, INT_MAX, NULL, "OPS",                               \
 	  "operations before the measurement (0)" }
 
+#define OPTIONS_GET                                                                                \
+	{ "get", 0, OPT_CHOICE, &V->get, 0, 0, gets, "read|message",                               \
+	  "GETs by one-sided READs, or answered by the server" }
+
 #define OPTIONS_OUTPUT                                                                             \
 	{ .name = "", .help = "Reports:" },                                                        \
 	{ "json", 0, OPT_STRING, &V->json_path, 0, 0, NULL, "FILE", "everything, as JSON" },       \
@@ -81,6 +86,9 @@ const struct opt options_run_table[] = {
 	OPTIONS_LENGTH,
 	OPTIONS_SERVER,
 	OPTIONS_LOAD,
+	OPTIONS_GET,
+	{ "with-raw", 0, OPT_FLAG, &V->with_raw, 0, 0, NULL, NULL,
+	  "hold each GET and PUT against the verb alone" },
 	OPTIONS_OUTPUT,
 	{ .name = NULL },
 };

@@ -29,6 +29,7 @@ struct options {
 	int poll;
 	uint64_t mirror_bytes;
 	int get; /* enum store_get */
+	bool with_raw;
 	bool quiet;
 	bool help;
 	const char *json_path;

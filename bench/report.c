@@ -112,6 +112,7 @@ static void config_run(const struct config_writer *w, const struct report *r)
 	set_text(w, "poll", polls[o->poll]);
 	set_count(w, "mirror_bytes", o->mirror_bytes);
 	set_text(w, "get", o->get == STORE_GET_MESSAGE ? "message" : "read");
+	set_bool(w, "with_raw", o->with_raw);
 	set_text(w, "latency_from", measured_from(r));
 }
 
@@ -252,6 +253,44 @@ static void text_costs(const struct report *r, FILE *file)
 	fprintf(file, "[DEVICE], %s\n", r->store->ops->device(r->store));
 }
 
+static double ratio(double of, double to)
+{
+	return to > 0 ? of / to : NAN;
+}
+
+static void text_pair(FILE *file, int kind, const struct pair *p)
+{
+	const char *raw = pair_raw_names[kind], *store = pair_store_names[kind];
+	static const struct {
+		const char *name;
+		double percentile;
+	} list[] = { { "50th", 50 }, { "95th", 95 }, { "99th", 99 } };
+
+	fprintf(file, "[RAW-%s], Operations, %" PRIu64 "\n", raw, p->raw.count);
+	fprintf(file, "[RAW-%s], AverageLatency(us), %.3f\n", raw, histogram_mean(&p->raw) / 1e3);
+	fprintf(file, "[RAW-%s], %sAverageLatency(us), %.3f\n", raw, store,
+		histogram_mean(&p->store) / 1e3);
+	fprintf(file, "[RAW-%s], Average%s/%s, %.3f\n", raw, store, raw,
+		ratio(histogram_mean(&p->store), histogram_mean(&p->raw)));
+	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+		double of = us(histogram_percentile(&p->store, list[i].percentile));
+		double to = us(histogram_percentile(&p->raw, list[i].percentile));
+		fprintf(file, "[RAW-%s], %sPercentileLatency(us), %.3f\n", raw, list[i].name, to);
+		fprintf(file, "[RAW-%s], %s%sPercentileLatency(us), %.3f\n", raw, store,
+			list[i].name, of);
+		fprintf(file, "[RAW-%s], %sPercentile%s/%s, %.3f\n", raw, list[i].name, store, raw,
+			ratio(of, to));
+	}
+}
+
+static void text_pairs(const struct report *r, FILE *file)
+{
+	for (int kind = 0; kind < PAIR_KINDS; kind++) {
+		if (r->result->pair[kind].raw.count > 0)
+			text_pair(file, kind, &r->result->pair[kind]);
+	}
+}
+
 static void text_config(void *arg, const char *name, const char *value, bool number)
 {
 	(void)number;
@@ -264,6 +303,7 @@ void report_text(const struct report *r, FILE *file)
 	fprintf(file, "[OVERALL], Throughput(ops/sec), %.3f\n", throughput(r));
 	text_operations(r, file);
 	text_verify(&r->result->verify, file);
+	text_pairs(r, file);
 	text_costs(r, file);
 	report_config(r, text_config, file);
 	fflush(file);
@@ -407,6 +447,36 @@ static void json_timeline(struct json *j, const struct timeline *t)
 	json_close(j, '[');
 }
 
+static void json_pair(struct json *j, int kind, const struct pair *p)
+{
+	json_open(j, pair_raw_names[kind], '{');
+	json_count(j, "count", p->raw.count);
+	json_open(j, "raw", '{');
+	json_latencies(j, &p->raw);
+	json_close(j, '{');
+	json_open(j, pair_store_names[kind], '{');
+	json_latencies(j, &p->store);
+	json_close(j, '{');
+	json_open_flat(j, "ratio", '{');
+	json_real(j, "mean", ratio(histogram_mean(&p->store), histogram_mean(&p->raw)), 4);
+	json_real(j, "p50", ratio(us(histogram_percentile(&p->store, 50)),
+				  us(histogram_percentile(&p->raw, 50))), 4);
+	json_real(j, "p99", ratio(us(histogram_percentile(&p->store, 99)),
+				  us(histogram_percentile(&p->raw, 99))), 4);
+	json_close(j, '{');
+	json_close(j, '{');
+}
+
+static void json_pairs(struct json *j, const struct report *r)
+{
+	json_open(j, "with_raw", '{');
+	for (int kind = 0; kind < PAIR_KINDS; kind++) {
+		if (r->result->pair[kind].raw.count > 0)
+			json_pair(j, kind, &r->result->pair[kind]);
+	}
+	json_close(j, '{');
+}
+
 static void json_overall(struct json *j, const struct report *r)
 {
 	json_open(j, "overall", '{');
@@ -440,6 +510,8 @@ static void json_report(struct json *j, const struct report *r)
 	json_real(j, "own_ns_per_operation", told(r->own_ns), 1);
 	json_close(j, '{');
 	json_verify(j, r);
+	if (r->options->with_raw)
+		json_pairs(j, r);
 	json_timeline(j, r->timeline);
 	json_close(j, '{');
 }

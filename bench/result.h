@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "bench/histogram.h"
+#include "bench/pair.h"
 #include "bench/store.h"
 #include "bench/workload.h"
 #include "common/err.h"
@@ -37,6 +38,7 @@ struct verify_result {
 
 struct result {
 	struct op_result op[OP_KINDS];
+	struct pair pair[PAIR_KINDS]; /* with raw verbs */
 	struct verify_result verify;
 	uint64_t operations;
 	double seconds;

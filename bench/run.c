@@ -78,6 +78,22 @@ static int check_integrity(const struct run *run, struct err *err)
 	return err_set(err, -1, "property dataintegrity: noop: keeps no values to check");
 }
 
+static int check_raw(const struct run *run, struct err *err)
+{
+	const struct options *o = run->options;
+
+	if (!o->with_raw)
+		return 0;
+	if (run->store->ops->raw_read == NULL)
+		return err_set(err, -1, "--with-raw: only a kvd has verbs to compare with");
+	if (o->depth != 1 || run->workload.target > 0)
+		return err_set(err, -1, "--with-raw: an operation and its verb take turns, one at a "
+			       "time: not with --depth above 1 or --target");
+	if (o->mirror_bytes == 0 && o->get == STORE_GET_READ)
+		return err_set(err, -1, "--with-raw: without a mirror nobody knows what a GET READs");
+	return 0;
+}
+
 static int open_outputs(struct run *run, struct err *err)
 {
 	const struct options *o = run->options;
@@ -179,6 +195,7 @@ static int drive(struct run *run, struct err *err)
 		.workload = &run->workload,
 		.store = run->store,
 		.load = run->load,
+		.with_raw = run->options->with_raw,
 		.verify = run->workload.record.integrity && !run->load,
 		.threads = (unsigned)run->workload.threads,
 		.depth = (unsigned)run->options->depth,
@@ -223,7 +240,7 @@ static int open_and_run(struct run *run, struct err *err)
 		return command_fail(EXIT_USAGE, err);
 	if (store_open(&config, &run->store, err) < 0)
 		return command_fail(EXIT_TROUBLE, err);
-	if (check_integrity(run, err) < 0 || open_outputs(run, err) < 0)
+	if (check_integrity(run, err) < 0 || check_raw(run, err) < 0 || open_outputs(run, err) < 0)
 		return command_fail(EXIT_USAGE, err);
 	return run_and_report(run, err);
 }

@@ -58,6 +58,15 @@ struct store_ops {
 	/* Zeros where a store counts nothing. */
 	void (*counters)(const struct store_session *session, struct kvd_counters *counters);
 	int (*stats)(struct store_session *session, struct store_stats *stats);
+	/*
+	 * The verb alone that a GET of this key, or a PUT of so many bytes, is held
+	 * against; nothing else may be in flight.  KVD_OK and *ns; other results: there is
+	 * none for it.  NULL where a store has no verbs.
+	 */
+	int (*raw_read)(struct store_session *session, const void *key, size_t key_bytes,
+			uint64_t *ns);
+	int (*raw_message)(struct store_session *session, size_t key_bytes, size_t value_bytes,
+			   uint64_t *ns);
 };
 
 /* The beginning of every store and of every session. */

@@ -2,8 +2,10 @@
 /* kvd by way of libkvd. */
 #include <stdlib.h>
 
+#include "bench/clock.h"
 #include "bench/jsonread.h"
 #include "bench/store.h"
+#include "client/raw.h"
 
 struct kvd_store {
 	struct store base;
@@ -100,6 +102,33 @@ static int stats(struct store_session *session, struct store_stats *stats)
 	return 0;
 }
 
+static int time_raw(struct session_raw *raw, uint64_t *ns)
+{
+	uint64_t begin = clock_ns();
+	int rc = session_raw_run(raw);
+
+	*ns = clock_ns() - begin;
+	return rc;
+}
+
+static int raw_read(struct store_session *session, const void *key, size_t key_bytes,
+		    uint64_t *ns)
+{
+	struct session_raw raw;
+	int rc = session_raw_read(of(session), key, key_bytes, &raw);
+
+	return rc == KVD_OK ? time_raw(&raw, ns) : rc;
+}
+
+static int raw_message(struct store_session *session, size_t key_bytes, size_t value_bytes,
+		       uint64_t *ns)
+{
+	struct session_raw raw;
+	int rc = session_raw_message(of(session), key_bytes, value_bytes, &raw);
+
+	return rc == KVD_OK ? time_raw(&raw, ns) : rc;
+}
+
 static const struct store_ops kvd_ops = {
 	.name = "kvd",
 	.delete = delete,
@@ -112,6 +141,8 @@ static const struct store_ops kvd_ops = {
 	.poll = poll_session,
 	.counters = counters,
 	.stats = stats,
+	.raw_read = raw_read,
+	.raw_message = raw_message,
 };
 
 int store_kvd_open(const struct store_config *config, struct store **store, struct err *err)
@@ -123,6 +154,7 @@ int store_kvd_open(const struct store_config *config, struct store **store, stru
 		.depth = config->depth,
 		.mirror_bytes = config->mirror_bytes,
 		.poll = config->poll,
+		.get = config->get == STORE_GET_MESSAGE ? KVD_GET_MESSAGE : KVD_GET_READ,
 	};
 	struct kvd_store *s = calloc(1, sizeof *s);
 	int rc;

@@ -35,6 +35,8 @@ struct slot {
 	uint64_t submit_ns; /* of the half that is under way */
 	bool writing;       /* a PUT is under way, not a GET */
 	bool under_way;
+	bool raw_after;  /* its raw verb comes after it, not before */
+	uint64_t raw_ns; /* what that took; 0: there was none */
 	size_t key_bytes;
 	const char *value; /* to put */
 	size_t value_bytes;
@@ -88,6 +90,11 @@ int worker_init(struct worker *w, struct worker_shared *shared, unsigned number)
 		histogram_clear(&w->op[i].latency);
 		histogram_clear(&w->op[i].service);
 	}
+	for (int i = 0; i < PAIR_KINDS; i++) {
+		histogram_clear(&w->pair[i].store);
+		histogram_clear(&w->pair[i].raw);
+	}
+	w->order = random_stream(random_base(shared->config->workload->seed), ~(uint64_t)number);
 	if (alloc_slots(w) < 0)
 		return -1;
 	return shared->config->store->ops->session_new(shared->config->store, &w->session,
@@ -160,12 +167,59 @@ static void record(struct worker *w, struct slot *s, int result)
 		histogram_record(&op->service, w->now_ns - s->start_ns);
 }
 
+/* ----------------------------------------------------------------- raw verbs */
+
+static bool has_raw(const struct worker *w, const struct slot *s)
+{
+	return w->measured && config_of(w)->with_raw && s->op.kind != OP_READ_MODIFY_WRITE;
+}
+
+static void run_raw(struct worker *w, struct slot *s)
+{
+	const struct store_ops *ops = w->session->ops;
+	uint64_t ns;
+	int rc;
+
+	if (s->writing)
+		rc = ops->raw_message(w->session, s->key_bytes, s->value_bytes, &ns);
+	else
+		rc = ops->raw_read(w->session, s->key, s->key_bytes, &ns);
+	if (rc == KVD_OK)
+		s->raw_ns = ns;
+}
+
+/* The order is drawn anew each time: whoever comes second finds caches warm. */
+static void raw_before(struct worker *w, struct slot *s)
+{
+	s->raw_ns = 0;
+	s->raw_after = random_next(&w->order) & 1;
+	if (!s->raw_after)
+		run_raw(w, s);
+}
+
+static void raw_after(struct worker *w, struct slot *s)
+{
+	struct pair *pair = &w->pair[s->writing ? PAIR_MESSAGE : PAIR_READ];
+	uint64_t store_ns = w->now_ns - s->start_ns;
+
+	if (s->raw_after)
+		run_raw(w, s);
+	if (s->raw_ns == 0)
+		return;
+	histogram_record(&pair->store, store_ns);
+	histogram_record(&pair->raw, s->raw_ns);
+}
+
+/* ---------------------------------------------------------------- completion */
+
 static void finish(struct worker *w, struct slot *s, int result)
 {
 	if (s->op.kind == OP_INSERT && !config_of(w)->load)
 		sequence_acknowledge(config_of(w)->workload->inserts, s->op.number);
 	if (w->measured)
 		record(w, s, result);
+	if (result == KVD_OK && has_raw(w, s))
+		raw_after(w, s);
 	if (result < 0)
 		record_error(w, result);
 	else
@@ -237,6 +291,8 @@ static void start(struct worker *w, struct slot *s)
 	s->writing = s->op.kind == OP_INSERT || s->op.kind == OP_UPDATE;
 	if (s->writing)
 		make_value(w, s);
+	if (has_raw(w, s))
+		raw_before(w, s);
 	s->start_ns = s->submit_ns = w->now_ns = clock_ns();
 	submit(w, s);
 }

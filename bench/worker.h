@@ -42,6 +42,8 @@ struct worker {
 	/* Read by the driver while the worker runs; see histogram.h. */
 	struct op_result op[OP_KINDS];
 	uint64_t errors;
+	struct pair pair[PAIR_KINDS];
+	struct random order; /* of an operation and its raw verb */
 	struct verify_result verify;
 	uint64_t busy;
 	struct kvd_counters counters;
