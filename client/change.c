@@ -181,3 +181,22 @@ int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t 
 		}
 	}
 }
+
+/*
+ * A change whose answer was lost with the connection: on a new one kvd tells what
+ * became of it.  True if it had no effect and is to be sent again.
+ */
+bool fate_resolve(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t deadline_ns,
+		  int *result, uint64_t *version)
+{
+	const struct err why = s->err;
+	int rc = fate_ask(s, sent, deadline_ns, result, version);
+
+	if (rc == KVD_NOT_FOUND)
+		return true;
+	if (rc != KVD_OK) {
+		*result = KVD_EUNKNOWN;
+		s->err = why; /* the first reason is the one */
+	}
+	return false;
+}

@@ -302,25 +302,6 @@ int kvd_exists(kvd_session *s, const void *key, size_t key_bytes, size_t *value_
 	return KVD_OK;
 }
 
-/*
- * A change whose answer was lost with the connection: on a new one kvd tells what
- * became of it.  True if it had no effect and is to be sent again.
- */
-static bool resolve_fate(struct kvd_session *s, const struct kvd_receipt *sent,
-			 uint64_t deadline_ns, int *result, uint64_t *version)
-{
-	const struct err why = s->err;
-	int rc = fate_ask(s, sent, deadline_ns, result, version);
-
-	if (rc == KVD_NOT_FOUND)
-		return true;
-	if (rc != KVD_OK) {
-		*result = KVD_EUNKNOWN;
-		s->err = why; /* the first reason is the one */
-	}
-	return false;
-}
-
 static int run_change(struct kvd_session *s, enum wire_op wire, const void *key,
 		      size_t key_bytes, const void *value, size_t value_bytes, uint64_t *version)
 {
@@ -341,7 +322,7 @@ static int run_change(struct kvd_session *s, enum wire_op wire, const void *key,
 		uint64_t done = op->result_version;
 		struct kvd_receipt sent = op->sent;
 		if (rc == KVD_EUNKNOWN && session_now_ns() < deadline &&
-		    resolve_fate(s, &sent, deadline, &rc, &done))
+		    fate_resolve(s, &sent, deadline, &rc, &done))
 			continue;
 		if (rc == KVD_OK && version)
 			*version = done;

@@ -12,6 +12,7 @@
  *   a torn item                                the same READ again
  *   an item that is being overwritten          the old one, in a worker's scratch
  *   a prepared item                            the old one, while that is live
+ *   an item of a transaction under way         old or new, as the scratch says
  *   buckets of a later epoch                   the address of that epoch
  *   a bucket in the middle of an expansion     the old place, then the new one
  *   an overflow chain                          its nodes, then the bucket again
@@ -39,6 +40,8 @@ enum verdict {
 	ITEM_DELETED,
 	ITEM_UPDATING,
 	ITEM_PREPARED,
+	ITEM_OLD, /* of a transaction under way: the scratch decides */
+	ITEM_NEW,
 };
 
 static void read_item(struct op *op, uint64_t word, enum phase phase);
@@ -170,7 +173,7 @@ static enum verdict verify(const struct op *op, const struct layout_item *item, 
 		return ITEM_DEAD;
 	if (kind == LAYOUT_UPDATING)
 		return ITEM_UPDATING;
-	if (kind > LAYOUT_PREPARED || bytes > length)
+	if (kind > LAYOUT_NEW || bytes > length)
 		return ITEM_TORN;
 	bool mine = key_bytes == op->key_bytes && !memcmp(item->data, op->key, key_bytes);
 	if (key_bytes != op->key_bytes && is_split(op))
@@ -179,8 +182,12 @@ static enum verdict verify(const struct op *op, const struct layout_item *item, 
 		return ITEM_TORN;
 	if (!mine)
 		return ITEM_OTHER;
-	return kind == LAYOUT_LIVE ? ITEM_LIVE : kind == LAYOUT_DELETED ? ITEM_DELETED
-									: ITEM_PREPARED;
+	static const enum verdict verdicts[] = {
+		[LAYOUT_LIVE] = ITEM_LIVE, [LAYOUT_DELETED] = ITEM_DELETED,
+		[LAYOUT_PREPARED] = ITEM_PREPARED, [LAYOUT_OLD] = ITEM_OLD,
+		[LAYOUT_NEW] = ITEM_NEW,
+	};
+	return verdicts[kind];
 }
 
 /* ----------------------------------------------------------------- entries */
@@ -663,12 +670,12 @@ static void got_item(struct op *op)
 	const struct layout_item *item = (const struct layout_item *)op->memory->item;
 	enum verdict v = verify(op, item, op->length, layout_word_offset(op->word));
 
-	if (v == ITEM_PREPARED && op->accept_prepared &&
+	if ((v == ITEM_PREPARED || v == ITEM_NEW) && op->accept_prepared &&
 	    layout_state_version(item->state) == op->held_version)
 		v = ITEM_LIVE;
 	/* The holder of the lock waits until what was under way is through (4). */
 	if (op->locked && op->phase != PHASE_COPY &&
-	    (v == ITEM_UPDATING || v == ITEM_PREPARED ||
+	    (v == ITEM_UPDATING || v == ITEM_PREPARED || v == ITEM_OLD || v == ITEM_NEW ||
 	     (v == ITEM_LIVE && (item->state & LAYOUT_PENDING))))
 		v = ITEM_TORN;
 	switch (v) {
@@ -716,6 +723,10 @@ static void got_item(struct op *op)
 	case ITEM_PREPARED:
 		read_scratch(op, PHASE_PREPARED, op->memory->small, sizeof op->memory->small, 0);
 		return;
+	case ITEM_OLD:
+	case ITEM_NEW:
+		read_scratch(op, PHASE_TXN, op->memory->scratch, sizeof op->memory->scratch, 0);
+		return;
 	}
 }
 
@@ -759,14 +770,74 @@ static void got_old(struct op *op)
 	read_item(op, op->held_word, PHASE_ITEM);
 }
 
+/* What the scratch says of the item's transaction, or NULL: it is over. */
+static const struct layout_txn *find_txn(const struct op *op, const struct layout_item *item)
+{
+	const struct layout_txn *e =
+		(const struct layout_txn *)((const uint8_t *)op->memory->scratch +
+					    offsetof(struct layout_scratch, txn));
+	uint64_t unit = layout_word_unit(op->word), version = layout_state_version(item->state);
+	bool new = layout_state_kind(item->state) == LAYOUT_NEW;
+
+	for (unsigned i = 0; i < LAYOUT_TXN_KEYS_MAX; i++, e++) {
+		bool mine = new ? e->new_unit == unit && e->version == version
+				: layout_word_unit(e->old_word) == unit && e->old_version == version;
+		if (mine && e->seal == hash_txn(e))
+			return e;
+	}
+	return NULL;
+}
+
+/* `committed` only grows, so what was sampled of it was true at that instant. */
+static void got_txn(struct op *op)
+{
+	const struct layout_item *item = (const struct layout_item *)op->memory->item;
+	const struct layout_txn *e = find_txn(op, item);
+	bool new = layout_state_kind(item->state) == LAYOUT_NEW;
+
+	if (!e) {
+		read_again(op);
+		return;
+	}
+	bool committed =
+		op->memory->scratch[offsetof(struct layout_scratch, committed) / 8] >= e->version;
+	if (!new && !committed) {
+		deliver(op, item, value_of(op, item));
+	} else if (!new) {
+		start_over(op);
+	} else if (committed) {
+		/* Still there, of the same version: it was not taken back. */
+		op->accept_prepared = true;
+		read_item(op, op->word, PHASE_ITEM);
+	} else if (!e->old_word) {
+		not_found(op);
+	} else {
+		op->held_version = e->old_version;
+		read_item(op, e->old_word, PHASE_TXN_OLD);
+	}
+}
+
+static void got_txn_old(struct op *op)
+{
+	const struct layout_item *item = (const struct layout_item *)op->memory->item;
+	enum verdict v = verify(op, item, op->length, layout_word_offset(op->word));
+
+	if ((v == ITEM_LIVE || v == ITEM_OLD) &&
+	    layout_state_version(item->state) == op->held_version)
+		deliver(op, item, value_of(op, item));
+	else
+		start_over(op);
+}
+
 /* ------------------------------------------------------------------- drive */
 
 void get_advance(struct op *op)
 {
 	if (op->reads)
 		return;
-	if (op->posted < op->length && (op->phase == PHASE_ITEM || op->phase == PHASE_OLD ||
-					op->phase == PHASE_COPY)) {
+	if (op->posted < op->length &&
+	    (op->phase == PHASE_ITEM || op->phase == PHASE_OLD || op->phase == PHASE_TXN_OLD ||
+	     op->phase == PHASE_COPY)) {
 		read_more(op);
 		return;
 	}
@@ -798,6 +869,12 @@ void get_advance(struct op *op)
 		break;
 	case PHASE_OLD:
 		got_old(op);
+		break;
+	case PHASE_TXN:
+		got_txn(op);
+		break;
+	case PHASE_TXN_OLD:
+		got_txn_old(op);
 		break;
 	case PHASE_IDLE:
 	case PHASE_REPLY:

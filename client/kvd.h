@@ -258,6 +258,38 @@ int kvd_locked_put(kvd_lock_t *lock, const void *key, size_t key_bytes, const vo
 int kvd_locked_del(kvd_lock_t *lock, const void *key, size_t key_bytes);
 
 /*
+ * Transactions: reads and changes of several keys, all or nothing,
+ * serialisable, whoever changes the keys meanwhile; optimistic: what was read is
+ * checked at the commit.  No lock is held in between.
+ *
+ * kvd_txn_get reads as kvd_get does, and what the transaction itself wrote; a key
+ * read twice has the same value, or KVD_CONDITION: it was changed in between, the
+ * transaction can't succeed any more.  Changes are kept in the transaction until
+ * kvd_txn_commit sends them, all in one message of at most KVD_TXN_KEYS_MAX keys
+ * and KVD_TXN_BYTES_MAX bytes (keys, values and 16 bytes each): KVD_ETOOBIG.
+ *
+ * kvd_txn_commit: KVD_OK, and *version is that of all new values; KVD_CONDITION: a key
+ * was changed since it was read, and nothing took place: try again from the start.
+ * Without changes it only makes sure that what was read was there all at once; by
+ * READs alone where that can tell.  Ends the transaction in any case, as kvd_txn_delete
+ * does without effect.  Belongs to its session's thread.
+ */
+#define KVD_TXN_KEYS_MAX 16    /* read or changed, where there is a change */
+#define KVD_TXN_READS_MAX 4096 /* where there is none */
+#define KVD_TXN_BYTES_MAX 8000
+
+typedef struct kvd_txn kvd_txn_t;
+
+int kvd_txn_new(kvd_session *session, kvd_txn_t **txn);
+void kvd_txn_delete(kvd_txn_t **txn);
+int kvd_txn_get(kvd_txn_t *txn, const void *key, size_t key_bytes, void *value,
+		size_t value_bytes_max, size_t *value_bytes);
+int kvd_txn_put(kvd_txn_t *txn, const void *key, size_t key_bytes, const void *value,
+		size_t value_bytes);
+int kvd_txn_del(kvd_txn_t *txn, const void *key, size_t key_bytes);
+int kvd_txn_commit(kvd_txn_t **txn, uint64_t *version);
+
+/*
  * Reads a value, calls `change`, stores what it left: atomically.  `change` gets
  * the value in memory of value_bytes_max bytes and its length, SIZE_MAX if the key
  * is absent; it sets the new length, SIZE_MAX to delete the key, and returns 0;

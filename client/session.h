@@ -36,6 +36,8 @@ struct op_memory {
 	uint64_t before[2][LAYOUT_BUCKET_WORDS]; /* an earlier sample */
 	uint64_t node[LAYOUT_BUCKET_WORDS];
 	uint64_t small[4]; /* directory entries, head of a scratch */
+	/* The part of a scratch that is about a transaction. */
+	uint64_t scratch[offsetof(struct layout_scratch, item) / sizeof(uint64_t)];
 };
 
 struct kvd_client {
@@ -68,6 +70,8 @@ enum phase {
 	PHASE_UPDATING,  /* READ of the old item in a worker's scratch */
 	PHASE_PREPARED,  /* READ of a scratch's head */
 	PHASE_OLD,       /* READ of the item that a prepared one replaces */
+	PHASE_TXN,       /* READ of a scratch's transaction */
+	PHASE_TXN_OLD,   /* READ of the item that a transaction is to replace */
 	PHASE_REPLY,     /* a message is out */
 	PHASE_COPY,      /* READ of the copy that the server made */
 	PHASE_MARK,      /* READ of the stripe's mark */
@@ -240,6 +244,9 @@ void lock_advance(struct op *op);
 int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *value,
 		 size_t value_bytes, uint64_t arg);
 void change_reply(struct op *op);
+/* change.c: the loop around a change whose answer may be lost; true: send it again. */
+bool fate_resolve(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t deadline_ns,
+		  int *result, uint64_t *version);
 int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
 	     int *result, uint64_t *version);
 int check_key(struct kvd_session *s, const void *key, size_t key_bytes);

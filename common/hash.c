@@ -52,3 +52,8 @@ uint64_t hash_item_split(const struct layout_item *head, size_t key_bytes, const
 	XXH3_64bits_update(&s, value, value_bytes);
 	return seal(XXH3_64bits_digest(&s), version, offset);
 }
+
+uint64_t hash_txn(const struct layout_txn *entry)
+{
+	return XXH3_64bits(entry, offsetof(struct layout_txn, seal)) | 1; /* never 0 */
+}

@@ -26,6 +26,9 @@ uint64_t hash_bytes(const void *data, size_t bytes);
 uint64_t hash_item(const struct layout_item *item, uint64_t item_bytes, uint64_t version,
 		   uint64_t offset);
 
+/* The seal of a transaction's entry. */
+uint64_t hash_txn(const struct layout_txn *entry);
+
 /* The same where the value stands elsewhere than behind the key. */
 uint64_t hash_item_split(const struct layout_item *head, size_t key_bytes, const void *value,
 			 size_t value_bytes, uint64_t version, uint64_t offset);

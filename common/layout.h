@@ -278,6 +278,8 @@ enum layout_kind {
 	LAYOUT_DELETED = 2,  /* dead because its key was deleted */
 	LAYOUT_UPDATING = 3, /* being overwritten: the old item is in the scratch */
 	LAYOUT_PREPARED = 4, /* live if the item named by the scratch is not */
+	LAYOUT_OLD = 5,      /* live until the transaction in the scratch is committed */
+	LAYOUT_NEW = 6,      /* live from then on */
 };
 
 #define LAYOUT_PENDING (1ull << 8)
@@ -333,18 +335,36 @@ static inline uint64_t layout_item_bytes(uint64_t key_bytes, uint64_t value_byte
  * LAYOUT_PREPARED: `old_word` is the index word of the old item.  While that
  * item is live with `old_version`, it is the key's value; once it is not, the
  * prepared one is.
+ *
+ * LAYOUT_OLD, LAYOUT_NEW: `txn` has an entry for each key of the transaction, with
+ * the transaction's version, which is also that of all its new items.  `committed` is
+ * the version of the worker's last committed transaction, and only grows: from
+ * committed >= version on, the new items count and the old ones don't.  An entry is
+ * believed if its seal is right; if there is none for an item, that transaction is
+ * over, and the item has another state by now.
  */
 #define LAYOUT_INPLACE_BYTES_MAX 4096u
+#define LAYOUT_TXN_KEYS_MAX 16u
+
+struct layout_txn {
+	uint64_t version;
+	uint64_t old_word; /* 0: the key was absent */
+	uint64_t old_version;
+	uint64_t new_unit; /* location in units; 0: the key is deleted */
+	uint64_t seal;     /* hash_txn() of the above */
+};
 
 struct layout_scratch {
 	uint64_t new_version; /* of the change under way */
 	uint64_t old_word;
 	uint64_t old_version;
-	uint64_t unused;
+	uint64_t committed;
+	struct layout_txn txn[LAYOUT_TXN_KEYS_MAX];
 	uint8_t item[LAYOUT_INPLACE_BYTES_MAX];
-	uint8_t pad[4096 - 32];
+	uint8_t pad[8192 - 4096 - 672];
 };
 static_assert(sizeof(struct layout_scratch) == 8192, "layout");
-static_assert(offsetof(struct layout_scratch, item) == 32, "layout");
+static_assert(offsetof(struct layout_scratch, txn) == 32, "layout");
+static_assert(offsetof(struct layout_scratch, item) == 672, "layout");
 
 #endif

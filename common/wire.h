@@ -71,6 +71,8 @@ enum wire_op {
 			   * reply.word is its status; WIRE_NOT_FOUND: it had none and never will;
 			   * WIRE_EBUSY: ask again, that connection is being taken apart;
 			   * WIRE_EUNSUPPORTED: nothing is known of it any more */
+	WIRE_TXN = 13,    /* value: `version` times a struct wire_txn, key and value; all or
+			   * nothing; WIRE_CONDITION: reply.value_bytes is which one's check failed */
 	WIRE_OPS
 };
 
@@ -150,6 +152,21 @@ struct wire_welcome {
 	uint32_t unused;
 };
 static_assert(sizeof(struct wire_welcome) == 112, "wire");
+
+enum wire_txn_kind { WIRE_TXN_CHECK = 0, WIRE_TXN_PUT = 1, WIRE_TXN_DELETE = 2 };
+
+/* What a key's version must be for the transaction to take place: its version, or: */
+#define WIRE_TXN_ABSENT 0ull
+#define WIRE_TXN_ANY (~0ull)
+
+struct wire_txn {
+	uint64_t version;
+	uint32_t value_bytes;
+	uint16_t key_bytes;
+	uint8_t kind; /* enum wire_txn_kind */
+	uint8_t unused;
+};
+static_assert(sizeof(struct wire_txn) == 16, "wire");
 
 /* A page of WIRE_KEYS: reply.value_bytes of these, one after another. */
 struct wire_key {

@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "server/server.h"
+#include "server/txn.h"
 
 /* Buckets that one WIRE_KEYS or WIRE_FLUSH walks at the most. */
 #define WALK_BUCKETS_MAX 512u
@@ -211,6 +212,49 @@ static enum request_fate do_delete(struct request *r)
 	return answer_result(r, (enum wire_status)status, &result);
 }
 
+/* Reads the keys of a transaction; false if they don't fill the message exactly. */
+static bool parse_txn(const struct request *r, struct txn_key *keys)
+{
+	const uint8_t *at = r->value, *end = r->value + r->head->value_bytes;
+
+	for (uint64_t i = 0; i < r->head->version; i++) {
+		struct wire_txn w;
+		if ((size_t)(end - at) < sizeof w)
+			return false;
+		memcpy(&w, at, sizeof w);
+		at += sizeof w;
+		if (!w.key_bytes || w.key_bytes > LAYOUT_KEY_BYTES_MAX || w.kind > WIRE_TXN_DELETE ||
+		    (w.kind != WIRE_TXN_PUT && w.value_bytes) ||
+		    (size_t)(end - at) < (size_t)w.key_bytes + w.value_bytes)
+			return false;
+		keys[i] = (struct txn_key){
+			.kind = (enum wire_txn_kind)w.kind,
+			.version = w.version,
+			.change = { .hash = hash_key(at, w.key_bytes), .key = at,
+				    .key_bytes = w.key_bytes, .value = at + w.key_bytes,
+				    .value_bytes = w.value_bytes },
+		};
+		at += w.key_bytes + w.value_bytes;
+	}
+	return at == end;
+}
+
+static enum request_fate do_txn(struct request *r)
+{
+	struct txn_key keys[LAYOUT_TXN_KEYS_MAX];
+	struct store_result result = { .bucket = ~0ull };
+	unsigned failed = 0;
+
+	if (!r->head->version || r->head->version > LAYOUT_TXN_KEYS_MAX || !parse_txn(r, keys))
+		return answer(r, WIRE_EINVALID);
+	int status = txn_run(&r->worker->store, keys, (unsigned)r->head->version, r->head->token,
+			     &result.version, &failed);
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	result.value_bytes = failed;
+	return answer_result(r, (enum wire_status)status, &result);
+}
+
 /*
  * A walk's cursor: bit 0..11 entries of the bucket to skip, 12..19 the bucket's
  * epoch then, 20..63 the bucket.
@@ -396,6 +440,7 @@ static const struct {
 	[WIRE_LOCK] = { do_lock, false, false, false },
 	[WIRE_UNLOCK] = { do_lock, false, false, false },
 	[WIRE_FATE] = { do_fate, false, false, false },
+	[WIRE_TXN] = { do_txn, false, true, false },
 };
 
 /* What is wrong with a message, or NULL. */
@@ -414,7 +459,7 @@ static const char *check(const struct conn *c, const struct wire_request *q, uin
 		return "a key length out of bounds";
 	uint64_t behind = bytes - sizeof *q;
 	bool pull = q->flags & WIRE_PULL;
-	if (pull && (!ops[q->op].has_value || !q->value_bytes))
+	if (pull && (q->op != WIRE_PUT || !q->value_bytes))
 		return "a pull without a value";
 	if (behind < q->key_bytes ||
 	    behind - q->key_bytes != (ops[q->op].has_value && !pull ? q->value_bytes : 0))

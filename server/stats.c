@@ -45,7 +45,7 @@ static void add_operations(struct out *o, const struct server *s)
 		[WIRE_PUT] = "put",     [WIRE_DELETE] = "delete",   [WIRE_KEYS] = "keys",
 		[WIRE_FLUSH] = "flush", [WIRE_STATS] = "stats",     [WIRE_RELEASE] = "release",
 		[WIRE_LOCK] = "lock",   [WIRE_UNLOCK] = "unlock",
-		[WIRE_FATE] = "fate",
+		[WIRE_FATE] = "fate",   [WIRE_TXN] = "txn",
 	};
 
 	add(o, "\"operations\":{");

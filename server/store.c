@@ -18,7 +18,7 @@
  * is stopped there (10, 13).  Freed memory is used again at once: readers with an
  * old location are kept out by versions that never repeat (11) and the checksum.
  */
-#include "server/store.h"
+#include "server/change.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -85,8 +85,7 @@ bool store_fits(const struct store *s, uint64_t item_bytes)
 	return item_bytes <= s->table->bytes - s->table->heap_offset;
 }
 
-/* Versions never repeat in a table's life (11). */
-static uint64_t next_version(struct store *s)
+uint64_t next_version(struct store *s)
 {
 	return atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
 }
@@ -97,16 +96,12 @@ static uint64_t item_bytes(const struct layout_item *item)
 				 layout_value_bytes(item->lengths));
 }
 
-/*
- * Release: what was written before is seen by whoever sees the state.  Readers
- * are other machines' NICs (or the software device), which verify all the same.
- */
-static void state_store(struct layout_item *item, uint64_t state)
+void state_store(struct layout_item *item, uint64_t state)
 {
 	__atomic_store_n(&item->state, state, __ATOMIC_RELEASE);
 }
 
-static uint64_t checksum(const struct store *s, const struct layout_item *item, uint64_t version)
+uint64_t item_checksum(const struct store *s, const struct layout_item *item, uint64_t version)
 {
 	return hash_item(item, item_bytes(item), version, table_offset(s->table, item));
 }
@@ -143,34 +138,51 @@ void store_item_delete(struct store_worker *w, struct layout_item *item)
 
 /* A change under way: the stripe is marked and the buckets are locked. */
 struct work {
-	_Atomic uint32_t *mark;
+	uint64_t stripe;
 	struct index_spot spot;
 	struct index_entry entry;
 	struct layout_item *old; /* NULL: there is no such key */
 };
 
-static struct layout_item *item_at(const struct store *s, uint64_t word)
+struct layout_item *item_at(const struct store *s, uint64_t word)
 {
 	return (struct layout_item *)(s->table->base + layout_word_offset(word));
 }
 
+uint64_t stripe_word(const struct store *s, uint64_t stripe)
+{
+	return atomic_load_explicit(&s->table->locks[stripe], memory_order_acquire) &
+	       ~LAYOUT_LOCK_WAIT;
+}
+
 /*
- * The lock word as this worker may act on it: free, or held with exactly the
- * change's token (6).
+ * The exchange is the workers' mutex, and a full fence towards lock holders, whose
+ * compare-and-swap comes before their READ: one of the two sees the other.
+ */
+bool stripe_mark(const struct store *s, uint64_t stripe)
+{
+	return !atomic_exchange_explicit(&s->table->marks[stripe], 1, memory_order_seq_cst);
+}
+
+void stripe_unmark(const struct store *s, uint64_t stripe)
+{
+	/* Release: pairs with the exchange in stripe_mark(). */
+	atomic_store_explicit(&s->table->marks[stripe], 0, memory_order_release);
+}
+
+/*
+ * Free, or held with exactly the change's token (6): a change under a lock that was
+ * lost must not take effect, not even if the word is free.
  */
 static bool is_permitted(const struct store *s, const struct store_change *c)
 {
-	uint64_t stripe = layout_stripe(c->hash.b, s->table->stripes);
-	uint64_t word = atomic_load_explicit(&s->table->locks[stripe], memory_order_acquire);
-
-	return (word & ~LAYOUT_LOCK_WAIT) == c->token;
+	return stripe_word(s, layout_stripe(c->hash.b, s->table->stripes)) == c->token;
 }
 
 static void leave(struct store_worker *w, struct work *k)
 {
 	index_unlock(w->store->index, &k->spot);
-	/* Release: pairs with the exchange in enter(). */
-	atomic_store_explicit(k->mark, 0, memory_order_release);
+	stripe_unmark(w->store, k->stripe);
 }
 
 /*
@@ -183,10 +195,8 @@ static bool enter(struct store_worker *w, const struct store_change *c, struct w
 
 	if (!is_permitted(s, c))
 		return false;
-	k->mark = &s->table->marks[layout_stripe(c->hash.b, s->table->stripes)];
-	/* Mutex among workers; full fence towards lock holders, whose compare-and-
-	 * swap comes before their READ: one of the two sees the other. */
-	if (atomic_exchange_explicit(k->mark, 1, memory_order_seq_cst))
+	k->stripe = layout_stripe(c->hash.b, s->table->stripes);
+	if (!stripe_mark(s, k->stripe))
 		return false;
 	index_lock(s->index, c->hash, &k->spot);
 	k->old = NULL;
@@ -212,7 +222,7 @@ static void leave_unchanged(struct store_worker *w, struct work *k)
 	leave(w, k);
 }
 
-static bool is_expired(const struct store *s, const struct layout_item *item)
+bool item_is_expired(const struct store *s, const struct layout_item *item)
 {
 	return item->expiry_ms && item->expiry_ms <= store_clock_ms(s);
 }
@@ -220,7 +230,7 @@ static bool is_expired(const struct store *s, const struct layout_item *item)
 static bool condition_holds(const struct store *s, const struct store_change *c,
 			    const struct layout_item *old)
 {
-	bool there = old && !is_expired(s, old);
+	bool there = old && !item_is_expired(s, old);
 
 	if ((c->flags & WIRE_IF_ABSENT) && there)
 		return false;
@@ -269,7 +279,7 @@ static void update_in_place(struct store_worker *w, const struct store_change *c
 	item->lengths = layout_lengths(c->value_bytes, c->key_bytes);
 	item->expiry_ms = c->expiry_ms;
 	memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
-	item->checksum = checksum(s, item, version);
+	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
 }
 
@@ -283,7 +293,7 @@ static void update_elsewhere(struct store_worker *w, struct work *k, struct layo
 	w->scratch->old_word = k->entry.word;
 	w->scratch->old_version = old_version;
 	__atomic_store_n(&w->scratch->new_version, version, __ATOMIC_RELEASE);
-	item->checksum = checksum(s, item, version);
+	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_PREPARED, w->id));
 	index_replace(s->index, &k->entry, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
 		      len_code);
@@ -297,7 +307,7 @@ static bool insert(struct store_worker *w, struct work *k, struct layout_item *i
 	struct store *s = w->store;
 	uint64_t version = next_version(s);
 
-	item->checksum = checksum(s, item, version);
+	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
 	if (index_insert(s->index, &k->spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
 			 len_code, &k->entry))
@@ -378,7 +388,7 @@ int store_remove(struct store_worker *w, const struct store_change *c, struct st
 
 	if (!enter(w, c, &k))
 		return STORE_ASIDE;
-	bool there = k.old && !is_expired(s, k.old);
+	bool there = k.old && !item_is_expired(s, k.old);
 	if (!there || !condition_holds(s, c, k.old)) {
 		leave_unchanged(w, &k);
 		return there ? WIRE_CONDITION : WIRE_NOT_FOUND;
@@ -406,7 +416,7 @@ static struct layout_item *copy_item(struct store_worker *w, const struct layout
 	if (!copy)
 		return NULL;
 	memcpy(copy->data + key_bytes, item->data + key_bytes, value_bytes);
-	copy->checksum = checksum(w->store, copy, version);
+	copy->checksum = item_checksum(w->store, copy, version);
 	state_store(copy, layout_state(version, LAYOUT_LIVE, 0));
 	return copy;
 }
@@ -419,22 +429,22 @@ static bool enter_reader(struct store_worker *w, const struct store_change *c, s
 {
 	struct store *s = w->store;
 
-	k->mark = &s->table->marks[layout_stripe(c->hash.b, s->table->stripes)];
-	if (atomic_exchange_explicit(k->mark, 1, memory_order_seq_cst))
+	k->stripe = layout_stripe(c->hash.b, s->table->stripes);
+	if (!stripe_mark(s, k->stripe))
 		return false;
 	index_lock(s->index, c->hash, &k->spot);
 	k->old = NULL;
 	if (index_find(s->index, &k->spot, c->key, c->key_bytes, &k->entry))
 		k->old = item_at(s, k->entry.word);
 	index_unlock(s->index, &k->spot);
-	if (k->old && is_expired(s, k->old))
+	if (k->old && item_is_expired(s, k->old))
 		k->old = NULL;
 	return true;
 }
 
-static void leave_reader(struct work *k)
+static void leave_reader(const struct store_worker *w, const struct work *k)
 {
-	atomic_store_explicit(k->mark, 0, memory_order_release);
+	stripe_unmark(w->store, k->stripe);
 }
 
 int store_head(struct store_worker *w, const struct store_change *c, struct store_result *r)
@@ -445,7 +455,7 @@ int store_head(struct store_worker *w, const struct store_change *c, struct stor
 		return STORE_ASIDE;
 	if (k.old)
 		tell(w->store, &k, r);
-	leave_reader(&k);
+	leave_reader(w, &k);
 	return k.old ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
@@ -466,6 +476,6 @@ int store_get(struct store_worker *w, const struct store_change *c, void *buf, s
 		else if (!(*copy = copy_item(w, k.old)))
 			status = WIRE_EMEMORY;
 	}
-	leave_reader(&k);
+	leave_reader(w, &k);
 	return status;
 }

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * bank ADDR CLIENTS SECONDS ACCOUNTS KILLS [SEED]
+ *
+ * Client processes transfer money between random accounts in transactions; KILLS
+ * times one is killed (SIGKILL) and another takes its place.  Meanwhile an auditor
+ * adds up all accounts in read-only transactions: the total never differs.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/kvd.h"
+
+#define CLIENTS_MAX 64
+#define START 1000
+
+struct shared {
+	volatile bool stop;
+	volatile uint64_t transfers[CLIENTS_MAX];
+	volatile uint64_t conflicts[CLIENTS_MAX];
+};
+
+static struct shared *shared;
+static const char *server;
+static unsigned accounts;
+
+static void die(const char *what, const char *why)
+{
+	fprintf(stderr, "bank: %s: %s\n", what, why);
+	fflush(NULL);
+	_exit(1);
+}
+
+static kvd_session *connect_to(kvd_client **client)
+{
+	struct kvd_options options = { .size = sizeof options, .timeout_ms = 20000 };
+	kvd_session *session;
+
+	if (kvd_client_new(server, &options, client) < 0 || kvd_session_new(*client, &session) < 0)
+		die("connect", kvd_client_error(*client));
+	return session;
+}
+
+static int name(char *key, unsigned account)
+{
+	return sprintf(key, "account %u", account);
+}
+
+/* KVD_OK, KVD_CONDITION: anything else ends the process. */
+static int read_account(kvd_session *session, kvd_txn_t *txn, unsigned account, long *money)
+{
+	char key[32], text[32];
+	size_t bytes;
+	int n = name(key, account);
+	int rc = kvd_txn_get(txn, key, (size_t)n, text, sizeof text - 1, &bytes);
+
+	if (rc == KVD_CONDITION)
+		return rc;
+	if (rc != KVD_OK)
+		die("read", rc == KVD_NOT_FOUND ? "an account is gone" : kvd_session_error(session));
+	text[bytes] = '\0';
+	*money = atol(text);
+	return KVD_OK;
+}
+
+static void write_account(kvd_session *session, kvd_txn_t *txn, unsigned account, long money)
+{
+	char key[32], text[32];
+	int n = name(key, account), m = sprintf(text, "%ld", money);
+
+	if (kvd_txn_put(txn, key, (size_t)n, text, (size_t)m) != KVD_OK)
+		die("write", kvd_session_error(session));
+}
+
+static int transfer(kvd_session *session)
+{
+	unsigned from = (unsigned)rand() % accounts, to = (unsigned)rand() % accounts;
+	long amount = rand() % 10, a, b;
+	kvd_txn_t *txn;
+
+	if (from == to)
+		return KVD_CONDITION;
+	if (kvd_txn_new(session, &txn) < 0)
+		die("transaction", kvd_session_error(session));
+	if (read_account(session, txn, from, &a) || read_account(session, txn, to, &b)) {
+		kvd_txn_delete(&txn);
+		return KVD_CONDITION;
+	}
+	write_account(session, txn, from, a - amount);
+	write_account(session, txn, to, b + amount);
+	int rc = kvd_txn_commit(&txn, NULL);
+	if (rc < 0 && rc != KVD_EBUSY)
+		die("commit", kvd_session_error(session));
+	return rc;
+}
+
+static void client_main(unsigned i, unsigned seed)
+{
+	const struct timespec pause = { .tv_nsec = 2000000 };
+	kvd_client *client;
+	kvd_session *session = connect_to(&client);
+
+	srand(seed);
+	while (!shared->stop) {
+		/* A burst, then room for an audit to get through. */
+		for (int n = 0; n < 8; n++) {
+			if (transfer(session) == KVD_OK)
+				shared->transfers[i]++;
+			else
+				shared->conflicts[i]++;
+		}
+		nanosleep(&pause, NULL);
+	}
+	kvd_session_delete(&session);
+	kvd_client_delete(&client);
+	_exit(0);
+}
+
+static pid_t start_client(unsigned i, unsigned seed)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork", strerror(errno));
+	if (pid == 0)
+		client_main(i, seed);
+	return pid;
+}
+
+/* True if the audit got through; *total is what it found. */
+static bool audit(kvd_session *session, long *total)
+{
+	kvd_txn_t *txn;
+	bool through = true;
+
+	*total = 0;
+	if (kvd_txn_new(session, &txn) < 0)
+		die("audit", kvd_session_error(session));
+	for (unsigned i = 0; i < accounts && through; i++) {
+		long money = 0;
+		through = read_account(session, txn, i, &money) == KVD_OK;
+		*total += money;
+	}
+	if (!through) {
+		kvd_txn_delete(&txn);
+		return false;
+	}
+	int rc = kvd_txn_commit(&txn, NULL);
+	if (rc < 0)
+		die("audit", kvd_session_error(session));
+	return rc == KVD_OK;
+}
+
+static void open_accounts(kvd_session *session)
+{
+	for (unsigned i = 0; i < accounts; i++) {
+		char key[32], text[32];
+		int n = name(key, i), m = sprintf(text, "%d", START);
+		if (kvd_put(session, key, (size_t)n, text, (size_t)m, NULL) != KVD_OK)
+			die("open", kvd_session_error(session));
+	}
+}
+
+static void replace(pid_t *pid, unsigned clients, unsigned seed)
+{
+	unsigned i = (unsigned)rand() % clients;
+
+	kill(pid[i], SIGKILL);
+	waitpid(pid[i], NULL, 0);
+	pid[i] = start_client(i, seed);
+}
+
+int main(int argc, char **argv)
+{
+	pid_t pid[CLIENTS_MAX];
+	unsigned audits = 0, tries = 0, killed = 0, wrong = 0;
+	int status, failed = 0;
+	uint64_t done = 0, lost = 0;
+	kvd_client *client;
+
+	if (argc < 6 || argc > 7) {
+		fprintf(stderr, "usage: bank ADDR CLIENTS SECONDS ACCOUNTS KILLS [SEED]\n");
+		return 2;
+	}
+	server = argv[1];
+	unsigned clients = (unsigned)atoi(argv[2]), kills = (unsigned)atoi(argv[5]);
+	unsigned seed = argc > 6 ? (unsigned)atoi(argv[6]) : 1;
+	time_t seconds = atoi(argv[3]), start = time(NULL);
+	accounts = (unsigned)atoi(argv[4]);
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (shared == MAP_FAILED || !clients || clients > CLIENTS_MAX || accounts < 2 ||
+	    accounts > KVD_TXN_READS_MAX)
+		die("arguments", "out of range");
+	/* The clients are forked before this process opens the device. */
+	pid_t opener = fork();
+	if (opener == 0) {
+		kvd_session *s = connect_to(&client);
+		open_accounts(s);
+		_exit(0);
+	}
+	if (waitpid(opener, &status, 0) != opener || status)
+		die("open", "failed");
+	srand(seed);
+	for (unsigned i = 0; i < clients; i++)
+		pid[i] = start_client(i, seed * 1000 + i);
+	pid_t auditor = fork();
+	if (auditor == 0) {
+		kvd_session *s = connect_to(&client);
+		long total;
+		while (!shared->stop) {
+			tries++;
+			if (!audit(s, &total))
+				continue;
+			audits++;
+			if (total != (long)accounts * START) {
+				fprintf(stderr, "bank: total %ld\n", total);
+				wrong++;
+			}
+		}
+		printf("bank: %u audits of %u tries, %u wrong\n", audits, tries, wrong);
+		fflush(stdout);
+		_exit(wrong || !audits);
+	}
+	while (time(NULL) - start < seconds) {
+		nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+		if (killed < kills && time(NULL) - start >= (time_t)(killed + 1) * seconds / (kills + 1))
+			replace(pid, clients, seed * 1000 + 100 + killed++);
+	}
+	shared->stop = true;
+	for (unsigned i = 0; i < clients; i++) {
+		if (waitpid(pid[i], &status, 0) == pid[i])
+			failed |= status;
+		done += shared->transfers[i];
+		lost += shared->conflicts[i];
+	}
+	waitpid(auditor, &status, 0);
+	failed |= status;
+	printf("bank: %llu transfers, %llu conflicts, %u kills: %s\n", (unsigned long long)done,
+	       (unsigned long long)lost, killed, failed ? "FAILED" : "the total never differed");
+	return failed != 0;
+}
