@@ -96,6 +96,8 @@ int cli_del(struct cli *cli, const struct cli_args *args);
 int cli_exists(struct cli *cli, const struct cli_args *args);
 int cli_keys(struct cli *cli, const struct cli_args *args);
 int cli_flush(struct cli *cli, const struct cli_args *args);
+int cli_lock(struct cli *cli, const struct cli_args *args);
+int cli_update(struct cli *cli, const struct cli_args *args);
 int cli_put_tree(struct cli *cli, const struct cli_args *args);
 int cli_get_tree(struct cli *cli, const struct cli_args *args);
 int cli_check_tree(struct cli *cli, const struct cli_args *args);
@@ -110,6 +112,7 @@ enum { CLI_PUT_FILE };
 enum { CLI_GET_OUTPUT };
 enum { CLI_KEYS_PREFIX, CLI_KEYS_LONG, CLI_KEYS_NULL };
 enum { CLI_FLUSH_YES };
+enum { CLI_LOCK_TIMEOUT }; /* of lock and update */
 enum { CLI_TREE_PREFIX };
 enum { CLI_PING_COUNT };
 enum { CLI_STATS_JSON };

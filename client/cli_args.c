@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/cli_args.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#define TIME_MS_MAX (24 * 3600 * 1000)
 
 struct parser {
 	struct cli_args *args;
@@ -176,5 +179,27 @@ bool cli_args_number(const struct cli_word *word, uint64_t min, uint64_t max, ui
 	if (n < min || n > max)
 		return false;
 	*number = n;
+	return true;
+}
+
+bool cli_args_time(const struct cli_word *word, int ms_min, int *ms)
+{
+	char text[32], *end;
+	double number;
+
+	if (word->bytes >= sizeof text)
+		return false;
+	memcpy(text, word->data, word->bytes);
+	text[word->bytes] = '\0';
+	if (strlen(text) != word->bytes || strspn(text, "0123456789.") == 0)
+		return false;
+	number = strtod(text, &end);
+	if (*end == '\0' || strcmp(end, "s") == 0)
+		number *= 1000;
+	else if (strcmp(end, "ms") != 0)
+		return false;
+	if (!(number >= ms_min && number <= TIME_MS_MAX))
+		return false;
+	*ms = (int)number;
 	return true;
 }

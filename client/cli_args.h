@@ -44,6 +44,9 @@ bool cli_args_parse(struct cli_args *args, const struct cli_option *options,
 /* A whole number in min..max; false if the word is none. */
 bool cli_args_number(const struct cli_word *word, uint64_t min, uint64_t max, uint64_t *number);
 
+/* A time, "5", "5s", "1.5s" or "500ms", of ms_min to 24 hours; false if it is none. */
+bool cli_args_time(const struct cli_word *word, int ms_min, int *ms);
+
 /* How many letters must change to make one word of the other. */
 size_t cli_args_distance(const char *a, size_t a_bytes, const char *b);
 

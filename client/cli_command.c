@@ -31,6 +31,11 @@ static const struct cli_option flush_options[] = {
 	{ 0 },
 };
 
+static const struct cli_option lock_options[] = {
+	[CLI_LOCK_TIMEOUT] = { "timeout", 't', "TIME", "how long to wait for the lock; 0: not at all" },
+	{ 0 },
+};
+
 static const struct cli_option tree_options[] = {
 	[CLI_TREE_PREFIX] = { "prefix", 'p', "P", "what the keys begin with; default nothing" },
 	{ 0 },
@@ -65,6 +70,16 @@ const struct cli_command cli_commands[] = {
 	{ "flush", "", "delete every key",
 	  "Deletes every key, after asking on a terminal; elsewhere it wants --yes.",
 	  flush_options, 0, 0, cli_flush },
+	{ "lock", "KEY -- COMMAND...", "run a command, key locked",
+	  "Runs a command while it holds the lock of a key, which may be absent; the status\n"
+	  "is the command's. Others may read the key, but not change it. A command that\n"
+	  "keeps others waiting for longer than kvd's --lease goes on without the lock:\n"
+	  "kvcli tells so at the end, with status 3.", lock_options, 2, ANY, cli_lock },
+	{ "update", "KEY -- FILTER...", "filter a value",
+	  "Runs a command that gets the value on standard input and writes the new one to\n"
+	  "standard output, and stores that: atomically, with the key locked. An absent key\n"
+	  "is empty input. If the filter fails nothing is stored, and the status is its.",
+	  lock_options, 2, ANY, cli_update },
 	{ "put-tree", "DIR", "store a folder's files",
 	  "Stores each regular file below DIR under its path from there, as in lib/a.txt.\n"
 	  "Symbolic links and empty folders are left out.", tree_options, 1, 1, cli_put_tree },

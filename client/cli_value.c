@@ -112,7 +112,7 @@ int cli_value_load(struct cli_value *value, const char *path)
 	return error;
 }
 
-static int write_all(int fd, const void *data, size_t bytes)
+int cli_value_write(int fd, const void *data, size_t bytes)
 {
 	const char *at = data;
 
@@ -131,7 +131,7 @@ static int write_all(int fd, const void *data, size_t bytes)
 /* Takes the error of close() too: some file systems tell a full disk there. */
 static int write_close(int fd, const void *data, size_t bytes)
 {
-	int error = write_all(fd, data, bytes);
+	int error = cli_value_write(fd, data, bytes);
 
 	if (close(fd) < 0 && !error)
 		error = errno;

@@ -29,6 +29,7 @@ int cli_value_copy(struct cli_value *value, const void *data, size_t bytes);
  */
 int cli_value_load(struct cli_value *value, const char *path);
 int cli_value_read(struct cli_value *value, int fd);
+int cli_value_write(int fd, const void *data, size_t bytes);
 
 /*
  * Stores bytes as the contents of a file: written beside it and renamed, so

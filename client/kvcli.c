@@ -14,7 +14,6 @@
 #include "common/opt.h"
 
 #define TIMEOUT_MS 5000
-#define TIMEOUT_MS_MAX (24 * 3600 * 1000)
 
 struct options {
 	const char *server, *device, *timeout;
@@ -54,27 +53,6 @@ static void print_help(void)
 	puts("\nOptions, before the command (kvcli COMMAND --help shows a command's own):");
 	parse_options(&o, 0, NULL, NULL, 0);
 	puts("\nStatus: 0 done, 1 not found, 2 wrong use or file, 3 server or connection.");
-}
-
-/* "5", "5s", "1.5s", "500ms" */
-static bool parse_timeout(const char *text, int *timeout_ms)
-{
-	char *end;
-	double number, ms;
-
-	if (strspn(text, "0123456789.") == 0)
-		return false;
-	number = strtod(text, &end);
-	if (strcmp(end, "ms") == 0)
-		ms = number;
-	else if (*end == '\0' || strcmp(end, "s") == 0)
-		ms = number * 1000;
-	else
-		return false;
-	if (!(ms >= 1 && ms <= TIMEOUT_MS_MAX))
-		return false;
-	*timeout_ms = (int)ms;
-	return true;
 }
 
 static int usage(struct cli *cli, const char *text)
@@ -132,7 +110,8 @@ int main(int argc, char **argv)
 		printf("kvcli %s\n", kvd_version());
 		return finish(&cli, CLI_DONE);
 	}
-	if (o.timeout && !parse_timeout(o.timeout, &cli.timeout_ms))
+	if (o.timeout && !cli_args_time(&(struct cli_word){ o.timeout, strlen(o.timeout), true }, 1,
+					&cli.timeout_ms))
 		return usage(&cli, "--timeout wants a time from 1ms to 24 hours, as 5, 1.5s, 500ms");
 	if (o.server)
 		cli.server = o.server;

@@ -362,6 +362,28 @@ int kvd_unlock(kvd_lock_t **lock)
 
 /* ------------------------------------------------------------ under a lock */
 
+/* The connection broke, for this reason, and the lock is gone with it. */
+static int lost(struct kvd_session *s, const struct err *why)
+{
+	return err_set(&s->err, KVD_ELOST, "the lock was lost with its connection, and nothing was "
+					   "done: %s", why->text);
+}
+
+/* What became of a change whose answer is lost with the connection. */
+static int lost_change(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t *version)
+{
+	const struct err why = s->err;
+	int result = KVD_EUNKNOWN;
+	int rc = fate_ask(s, sent, session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000,
+			  &result, version);
+
+	if (rc == KVD_NOT_FOUND)
+		return lost(s, &why);
+	if (rc != KVD_OK)
+		s->err = why;
+	return result;
+}
+
 static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64_t *token)
 {
 	struct kvd_session *s = l->session;
@@ -400,6 +422,10 @@ int kvd_locked_get(kvd_lock_t *l, const void *key, size_t key_bytes, void *value
 	op->locked = true;
 	get_start(op);
 	rc = flight_run(op);
+	if (rc < 0 && s->broken) {
+		const struct err why = s->err;
+		return lost(s, &why);
+	}
 	if (rc == KVD_OK || rc == KVD_ESPACE)
 		*value_bytes = op->result_bytes;
 	if (rc == KVD_OK && version)
@@ -428,8 +454,12 @@ static int locked_change(kvd_lock_t *l, enum wire_op wire, const void *key, size
 		return rc;
 	}
 	rc = flight_run(op);
+	uint64_t done = op->result_version;
+	const struct kvd_receipt sent = op->sent;
+	if (rc == KVD_EUNKNOWN)
+		rc = lost_change(s, &sent, &done);
 	if (rc == KVD_OK && version)
-		*version = op->result_version;
+		*version = done;
 	return rc;
 }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bash completion of kvcli(1)
 
-_kvcli_commands='put get del exists keys flush put-tree get-tree check-tree ping info stats
-	devices help'
+_kvcli_commands='put get del exists keys flush lock update put-tree get-tree check-tree ping
+	info stats devices help'
 
 # The first word that is no option, nor the argument of one.
 _kvcli_command()
@@ -25,6 +25,7 @@ _kvcli_options()
 	get) echo '--output --help' ;;
 	keys) echo '--prefix --long --null --help' ;;
 	flush) echo '--yes --help' ;;
+	lock | update) echo '--timeout --help' ;;
 	put-tree | get-tree | check-tree) echo '--prefix --help' ;;
 	ping) echo '--count --help' ;;
 	stats) echo '--json --help' ;;
@@ -49,6 +50,10 @@ _kvcli()
 	-d | --device) words=$(_kvcli_devices) ;;
 	-s | --server | -t | --timeout | -p | --prefix | -n | --count) ;;
 	*)
+		# Behind the -- of lock and update stands a command.
+		case $before,$command in
+		--,lock | --,update) mapfile -t COMPREPLY < <(compgen -c -- "$word"); return ;;
+		esac
 		case $word,$command in
 		-*,*) words=$(_kvcli_options "$command") ;;
 		,help | *,help | *,) words=$_kvcli_commands ;;

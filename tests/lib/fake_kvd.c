@@ -421,6 +421,53 @@ int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int ti
 	return count;
 }
 
+/* Nobody else is there to hold a lock. */
+struct kvd_lock {
+	kvd_session *session;
+};
+
+int kvd_lock(kvd_session *s, const struct kvd_key *keys, size_t count, int timeout_ms,
+	     kvd_lock_t **lock)
+{
+	(void)keys;
+	(void)count;
+	(void)timeout_ms;
+	if (not_in_flight(s) < 0)
+		return KVD_EINVAL;
+	*lock = malloc(sizeof **lock);
+	if (!*lock)
+		return KVD_ENOMEM;
+	(*lock)->session = s;
+	return KVD_OK;
+}
+
+int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_ms, void *value,
+		 size_t value_bytes_max, size_t *value_bytes, uint64_t *version, kvd_lock_t **lock)
+{
+	int rc = kvd_lock(s, NULL, 0, timeout_ms, lock);
+
+	return rc ? rc : kvd_get(s, key, key_bytes, value, value_bytes_max, value_bytes, version);
+}
+
+int kvd_unlock(kvd_lock_t **lock)
+{
+	free(*lock);
+	*lock = NULL;
+	return KVD_OK;
+}
+
+int kvd_locked_get(kvd_lock_t *lock, const void *key, size_t key_bytes, void *value,
+		   size_t value_bytes_max, size_t *value_bytes, uint64_t *version)
+{
+	return kvd_get(lock->session, key, key_bytes, value, value_bytes_max, value_bytes, version);
+}
+
+int kvd_locked_put(kvd_lock_t *lock, const void *key, size_t key_bytes, const void *value,
+		   size_t value_bytes, uint64_t *version)
+{
+	return kvd_put(lock->session, key, key_bytes, value, value_bytes, version);
+}
+
 int kvd_flush(kvd_session *s)
 {
 	if (not_in_flight(s) < 0)
