@@ -14,6 +14,7 @@ static const struct command {
 } commands[] = {
 	{ "load", command_load, "store the records of a workload" },
 	{ "run", command_run, "run a workload on the stored records" },
+	{ "compare", command_compare, "run it on Redis or memcached too, side by side" },
 	{ "raw", command_raw, "measure verbs with nothing around them" },
 };
 

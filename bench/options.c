@@ -18,7 +18,7 @@ static const char *const gets[] = { "read", "message", NULL };
 static const char *const polls[] = { "adaptive", "busy", "event", NULL };
 
 /* Taken out before opt_parse() sees the arguments, as they may come many times. */
-static const char *property_file, *property;
+static const char *property_file, *property, *stores_socket;
 
 #define V (&options_values)
 
@@ -90,6 +90,20 @@ const struct opt options_run_table[] = {
 	{ "with-raw", 0, OPT_FLAG, &V->with_raw, 0, 0, NULL, NULL,
 	  "hold each GET and PUT against the verb alone" },
 	OPTIONS_OUTPUT,
+	{ .name = NULL },
+};
+
+const struct opt options_compare_table[] = {
+	OPTIONS_WORKLOAD,
+	OPTIONS_LENGTH,
+	OPTIONS_SERVER,
+	{ "socket", 0, OPT_STRING, &stores_socket, 0, 0, NULL, "PATH",
+	  "where a store is: a socket or HOST:PORT; once for each" },
+	OPTIONS_LOAD,
+	{ .name = "", .help = "Reports:" },
+	{ "json", 0, OPT_STRING, &V->json_path, 0, 0, NULL, "FILE", "everything, as JSON" },
+	{ "quiet", 'q', OPT_FLAG, &V->quiet, 0, 0, NULL, NULL, "no progress" },
+	{ "help", 'h', OPT_FLAG, &V->help, 0, 0, NULL, NULL, "this list" },
 	{ .name = NULL },
 };
 

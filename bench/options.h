@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* options.h -- the options that kvbench's load and run. */
+/* options.h -- the options of kvbench load, run and compare. */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
@@ -48,6 +48,7 @@ struct options {
 extern struct options options_values;
 extern const struct opt options_load_table[];
 extern const struct opt options_run_table[];
+extern const struct opt options_compare_table[];
 
 /*
  * Parses a command's arguments: argv[0] is its name.  Reads property files.

@@ -490,9 +490,8 @@ static void json_overall(struct json *j, const struct report *r)
 	json_close(j, '{');
 }
 
-static void json_report(struct json *j, const struct report *r)
+static void json_members(struct json *j, const struct report *r)
 {
-	json_open(j, NULL, '{');
 	json_open(j, "config", '{');
 	report_config(r, json_config, j);
 	json_open(j, "properties", '{');
@@ -513,6 +512,15 @@ static void json_report(struct json *j, const struct report *r)
 	if (r->options->with_raw)
 		json_pairs(j, r);
 	json_timeline(j, r->timeline);
+}
+
+void report_json_object(const struct report *r, struct json *j, const char *name,
+			double load_rate)
+{
+	json_open(j, NULL, '{');
+	json_string(j, "name", name);
+	json_real(j, "load_throughput", load_rate, 3);
+	json_members(j, r);
 	json_close(j, '{');
 }
 
@@ -524,6 +532,8 @@ int report_json(const struct report *r, const char *path, struct err *err)
 	if (outfile_open(&out, path, err) < 0)
 		return -1;
 	j.file = out.file;
-	json_report(&j, r);
+	json_open(&j, NULL, '{');
+	json_members(&j, r);
+	json_close(&j, '{');
 	return outfile_close(&out, err);
 }

@@ -29,6 +29,12 @@ void report_text(const struct report *r, FILE *file);
 /* 0, or -1 with err if it could not be written. */
 int report_json(const struct report *r, const char *path, struct err *err);
 
+/* The same as an object within an array; name and load_rate (operations a second of
+ * the loading phase) stand in it too. */
+struct json;
+void report_json_object(const struct report *r, struct json *j, const char *name,
+			double load_rate);
+
 /* Calls `each` for everything that was set, in order.  number: the value is one,
  * or true or false; else it is a text. */
 void report_config(const struct report *r,
