@@ -132,6 +132,15 @@ static void not_found(struct op *op)
 	op_done(op, KVD_NOT_FOUND);
 }
 
+/* No entry is the key's; unless one is that could not be told for another's. */
+static void no_entry(struct op *op)
+{
+	if (op->untold)
+		ask_server(op);
+	else
+		not_found(op);
+}
+
 /* ------------------------------------------------------------------ verify */
 
 /* Whether the READ went partly to the caller's memory. */
@@ -156,6 +165,28 @@ static uint64_t checksum(const struct op *op, const struct layout_item *item, ui
 			 version, offset);
 }
 
+/* Of a whole item of the key, by its kind; ITEM_TORN if there is no such kind. */
+static enum verdict verdict_of(enum layout_kind kind)
+{
+	switch (kind) {
+	case LAYOUT_DEAD:
+		return ITEM_DEAD;
+	case LAYOUT_LIVE:
+		return ITEM_LIVE;
+	case LAYOUT_DELETED:
+		return ITEM_DELETED;
+	case LAYOUT_UPDATING:
+		return ITEM_UPDATING;
+	case LAYOUT_PREPARED:
+		return ITEM_PREPARED;
+	case LAYOUT_OLD:
+		return ITEM_OLD;
+	case LAYOUT_NEW:
+		return ITEM_NEW;
+	}
+	return ITEM_TORN;
+}
+
 /*
  * `item` is `length` bytes that were READ from `offset` of the table.  Nothing in
  * them is believed before the checksum over all of it is right; but for the
@@ -173,7 +204,7 @@ static enum verdict verify(const struct op *op, const struct layout_item *item, 
 		return ITEM_DEAD;
 	if (kind == LAYOUT_UPDATING)
 		return ITEM_UPDATING;
-	if (kind > LAYOUT_NEW || bytes > length)
+	if (verdict_of(kind) == ITEM_TORN || bytes > length)
 		return ITEM_TORN;
 	bool mine = key_bytes == op->key_bytes && !memcmp(item->data, op->key, key_bytes);
 	if (key_bytes != op->key_bytes && is_split(op))
@@ -182,12 +213,7 @@ static enum verdict verify(const struct op *op, const struct layout_item *item, 
 		return ITEM_TORN;
 	if (!mine)
 		return ITEM_OTHER;
-	static const enum verdict verdicts[] = {
-		[LAYOUT_LIVE] = ITEM_LIVE, [LAYOUT_DELETED] = ITEM_DELETED,
-		[LAYOUT_PREPARED] = ITEM_PREPARED, [LAYOUT_OLD] = ITEM_OLD,
-		[LAYOUT_NEW] = ITEM_NEW,
-	};
-	return verdicts[kind];
+	return verdict_of(kind);
 }
 
 /* ----------------------------------------------------------------- entries */
@@ -350,20 +376,23 @@ static void locate(struct op *op)
 	}
 }
 
-/* The index has at least the buckets that this epoch of this group takes. */
+/*
+ * A bucket of this epoch: the groups before its own were expanded to it.  Its own
+ * may be under way, with entries in lower buckets that are still to come to this
+ * one, so nobody may begin here for the group's sake.
+ */
 static void learn_epoch(struct op *op, unsigned i, unsigned epoch)
 {
 	struct kvd_client *c = client_of(op);
 	unsigned level = epoch >> 1, bits = LAYOUT_BASE_BITS + level;
 	uint64_t group = hash_of(op, i) >> (64 - bits);
-	uint64_t floor = (2 + (epoch & 1)) << bits; /* all groups at this epoch */
+	uint64_t floor = 0;
 	uint64_t known = atomic_load_explicit(&c->buckets, memory_order_relaxed);
 
-	/* Expanded to this epoch one after the other: those before it are, too. */
 	if (epoch & 1)
-		floor = (2ull << bits) + group + 1;
+		floor = (2ull << bits) + group;
 	else if (level)
-		floor = (3ull << (bits - 1)) + (group >> 1) + 1;
+		floor = (3ull << (bits - 1)) + (group >> 1);
 	while (known < floor &&
 	       !atomic_compare_exchange_weak_explicit(&c->buckets, &known, floor,
 						      memory_order_relaxed, memory_order_relaxed))
@@ -439,6 +468,7 @@ static void got_buckets(struct op *op)
 	bool read[2] = { !op->fresh[0], !op->fresh[1] };
 
 	op->tried_count = 0; /* an entry may have become the key's since */
+	op->untold = false;
 	if (same && read[0] && read[1])
 		memcpy(m->bucket[1], m->bucket[0], LAYOUT_BUCKET_BYTES);
 	for (unsigned i = 0; i < 2; i++) {
@@ -476,7 +506,7 @@ static void search(struct op *op)
 			judge_bucket(op, i);
 	bool complete = op->complete[0] && op->complete[1];
 	if (complete && !op->chained[0] && !op->chained[1]) {
-		not_found(op);
+		no_entry(op);
 		return;
 	}
 	if (complete) {
@@ -523,7 +553,7 @@ static void got_recheck(struct op *op)
 			return;
 		}
 	}
-	not_found(op);
+	no_entry(op);
 }
 
 /* Anew from the index, with nothing taken for fresh. */
@@ -564,6 +594,25 @@ static void read_more(struct op *op)
 	}
 }
 
+static void unregister(struct op *op)
+{
+	if (op->mr)
+		op->session->verbs->dereg_mr(op->mr);
+	op->mr = NULL;
+}
+
+/* What serves this GET already may be for a shorter item than is to be READ now. */
+static void drop_short(struct op *op, uint64_t room)
+{
+	if (op->allocate && op->value && op->value_bytes_max < room) {
+		unregister(op);
+		free(op->value);
+		op->value = NULL;
+	}
+	if (op->mr && op->mr->length < room && op->mr->length < op->value_bytes_max)
+		unregister(op);
+}
+
 /* A long item: its value straight into the caller's memory. */
 static void read_long(struct op *op)
 {
@@ -571,6 +620,7 @@ static void read_long(struct op *op)
 	uint64_t head = sizeof(struct layout_item) + op->key_bytes;
 	uint64_t room = op->length - head;
 
+	drop_short(op, room);
 	if (op->allocate && !op->value) {
 		op->value = malloc(room + 1);
 		op->value_bytes_max = room;
@@ -607,10 +657,7 @@ static void read_item(struct op *op, uint64_t word, enum phase phase)
 	if (op->length > table - offset)
 		op->length = table - offset;
 	if (op->length <= OP_ITEM_BYTES) {
-		if (op->mr) {
-			op->session->verbs->dereg_mr(op->mr);
-			op->mr = NULL;
-		}
+		unregister(op);
 		op->posted = op->length;
 		read_table(op, offset, op->memory->item, (uint32_t)op->length, true);
 	} else {
@@ -627,13 +674,37 @@ static void read_again(struct op *op)
 		read_item(op, op->word, PHASE_ITEM);
 }
 
-/* A caller's buffer that is too short for a long value: its length is not verified. */
+/* The caller's buffer is too short for this long value: there is no checksum of it. */
 static bool is_cut(const struct op *op, const struct layout_item *item)
 {
 	uint64_t bytes = layout_item_bytes(layout_key_bytes(item->lengths),
 					   layout_value_bytes(item->lengths));
 	return is_split(op) && bytes > op->length &&
-	       bytes <= layout_len_decode(layout_word_len_code(op->word));
+	       bytes <= layout_len_decode(layout_word_len_code(op->word)) &&
+	       layout_key_bytes(item->lengths) == op->key_bytes &&
+	       !memcmp(item->data, op->key, op->key_bytes);
+}
+
+/* A head without its value only says where to look, or how long the value is. */
+static enum verdict cut_verdict(enum layout_kind kind)
+{
+	enum verdict v = verdict_of(kind);
+
+	return v == ITEM_LIVE ? ITEM_TORN : v == ITEM_DELETED ? ITEM_DEAD : v;
+}
+
+/* Its length is believed if another READ finds the same head: same version, live. */
+static void got_cut(struct op *op, const struct layout_item *item)
+{
+	const uint64_t head[3] = { item->state & ~LAYOUT_PENDING, item->checksum, item->lengths };
+
+	if (memcmp(head, op->cut, sizeof head)) {
+		memcpy(op->cut, head, sizeof head);
+		read_again(op);
+		return;
+	}
+	op->result_bytes = layout_value_bytes(item->lengths);
+	op_done(op, KVD_ESPACE);
 }
 
 static void read_scratch(struct op *op, enum phase phase, void *to, uint32_t bytes,
@@ -669,10 +740,13 @@ static void got_item(struct op *op)
 {
 	const struct layout_item *item = (const struct layout_item *)op->memory->item;
 	enum verdict v = verify(op, item, op->length, layout_word_offset(op->word));
+	bool cut = v == ITEM_TORN && is_cut(op, item);
 
+	if (cut)
+		v = cut_verdict(layout_state_kind(item->state));
 	if ((v == ITEM_PREPARED || v == ITEM_NEW) && op->accept_prepared &&
 	    layout_state_version(item->state) == op->held_version)
-		v = ITEM_LIVE;
+		v = cut ? ITEM_TORN : ITEM_LIVE;
 	/* The holder of the lock waits until what was under way is through (4). */
 	if (op->locked && op->phase != PHASE_COPY &&
 	    (v == ITEM_UPDATING || v == ITEM_PREPARED || v == ITEM_OLD || v == ITEM_NEW ||
@@ -683,10 +757,13 @@ static void got_item(struct op *op)
 		deliver(op, item, value_of(op, item));
 		return;
 	case ITEM_UNTOLD:
-		if (op->from_mirror)
+		if (op->from_mirror || op->tried_count == TRIED_MAX) {
 			start_over(op);
-		else
-			ask_server(op);
+		} else {
+			op->untold = true;
+			op->tried[op->tried_count++] = entry_of(op->word);
+			search(op);
+		}
 		return;
 	case ITEM_OTHER:
 		if (op->from_mirror || op->tried_count == TRIED_MAX || !is_collision(op, item)) {
@@ -697,12 +774,10 @@ static void got_item(struct op *op)
 		}
 		return;
 	case ITEM_TORN:
-		if (is_cut(op, item)) {
-			op->result_bytes = layout_value_bytes(item->lengths);
-			op_done(op, KVD_ESPACE);
-			return;
-		}
-		read_again(op);
+		if (cut)
+			got_cut(op, item);
+		else
+			read_again(op);
 		return;
 	case ITEM_DEAD:
 		start_over(op);
@@ -751,6 +826,11 @@ static void got_prepared(struct op *op)
 		read_again(op); /* that change is through */
 		return;
 	}
+	if (!scratch[1]) {
+		/* An insert, and not through when the item was READ: then it had no effect. */
+		not_found(op);
+		return;
+	}
 	op->held_word = op->word;
 	read_item(op, scratch[1], PHASE_OLD);
 }
@@ -763,6 +843,11 @@ static void got_old(struct op *op)
 	if (verify(op, item, op->length, layout_word_offset(op->word)) == ITEM_LIVE &&
 	    layout_state_version(item->state) == op->memory->small[2]) {
 		deliver(op, item, value_of(op, item));
+		return;
+	}
+	if (layout_state_kind(item->state) == LAYOUT_LIVE &&
+	    layout_state_version(item->state) == op->memory->small[2]) {
+		read_again(op); /* live, but torn, or longer than the caller's buffer */
 		return;
 	}
 	op->accept_prepared = true;
@@ -909,7 +994,8 @@ static uint64_t look_in_mirror(struct op *op)
 void get_start(struct op *op)
 {
 	op->attempts = op->torn = op->tried_count = 0;
-	op->index_read = op->accept_prepared = false;
+	op->index_read = op->accept_prepared = op->untold = false;
+	memset(op->cut, 0, sizeof op->cut);
 	op->length = op->posted = 0;
 	op->session->counters.gets++;
 	if (client_of(op)->options.get == KVD_GET_MESSAGE && !op->locked) {

@@ -114,6 +114,8 @@ struct op {
 	unsigned chain_length;
 	uint64_t tried[TRIED_MAX]; /* entries that are other keys' */
 	unsigned tried_count;
+	bool untold;         /* among them one that was not proved to be another key's */
+	uint64_t cut[3];     /* head of an item that is longer than the caller's buffer */
 	uint64_t word;       /* the entry that is being READ */
 	uint64_t held_word;  /* PREPARED: the new item's entry */
 	uint64_t held_version;

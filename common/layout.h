@@ -272,14 +272,15 @@ struct layout_item {
 };
 static_assert(sizeof(struct layout_item) == 32, "layout");
 
+/* Two bits at least between any two, so that no flipped bit makes one the other. */
 enum layout_kind {
 	LAYOUT_DEAD = 0,     /* superseded: look in the bucket */
-	LAYOUT_LIVE = 1,
-	LAYOUT_DELETED = 2,  /* dead because its key was deleted */
-	LAYOUT_UPDATING = 3, /* being overwritten: the old item is in the scratch */
-	LAYOUT_PREPARED = 4, /* live if the item named by the scratch is not */
-	LAYOUT_OLD = 5,      /* live until the transaction in the scratch is committed */
-	LAYOUT_NEW = 6,      /* live from then on */
+	LAYOUT_LIVE = 3,
+	LAYOUT_DELETED = 5,  /* dead because its key was deleted */
+	LAYOUT_UPDATING = 6, /* being overwritten: the old item is in the scratch */
+	LAYOUT_PREPARED = 9, /* live if the item named by the scratch is not */
+	LAYOUT_OLD = 10,     /* live until the transaction in the scratch is committed */
+	LAYOUT_NEW = 12,     /* live from then on */
 };
 
 #define LAYOUT_PENDING (1ull << 8)
@@ -334,7 +335,7 @@ static inline uint64_t layout_item_bytes(uint64_t key_bytes, uint64_t value_byte
  * for the old item's location and version).
  * LAYOUT_PREPARED: `old_word` is the index word of the old item.  While that
  * item is live with `old_version`, it is the key's value; once it is not, the
- * prepared one is.
+ * prepared one is.  If it is 0 the key is absent until the item is live.
  *
  * LAYOUT_OLD, LAYOUT_NEW: `txn` has an entry for each key of the transaction, with
  * the transaction's version, which is also that of all its new items.  `committed` is

@@ -7,7 +7,8 @@
  * unmark, free what was replaced.  The rules are those of protocols.md; the
  * numbers in the comments are its.
  *
- *   insert      new item complete and live; then its entry (the point of effect)
+ *   insert      scratch names no old item; new item complete, PREPARED; entry;
+ *               new state LIVE (the point of effect)
  *   in place    old item to the scratch; state UPDATING; new bytes; state LIVE
  *               with the new version (the point of effect)
  *   elsewhere   scratch names the old item; new item complete, PREPARED; entry;
@@ -307,13 +308,19 @@ static bool insert(struct store_worker *w, struct work *k, struct layout_item *i
 	struct store *s = w->store;
 	uint64_t version = next_version(s);
 
+	/* Prepared, with no old item: absent to those who find it by an old location,
+	 * until those who go by the index find it, too (10). */
+	w->scratch->old_word = w->scratch->old_version = 0;
+	__atomic_store_n(&w->scratch->new_version, version, __ATOMIC_RELEASE);
 	item->checksum = item_checksum(s, item, version);
+	state_store(item, layout_state(version, LAYOUT_PREPARED, w->id));
+	if (!index_insert(s->index, &k->spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
+			  len_code, &k->entry)) {
+		state_store(item, 0);
+		return false;
+	}
 	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
-	if (index_insert(s->index, &k->spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
-			 len_code, &k->entry))
-		return true;
-	state_store(item, 0);
-	return false;
+	return true;
 }
 
 /* The change's item: the caller's, or a new one with the value copied in. */
