@@ -608,22 +608,22 @@ uint64_t index_overflow_nodes(const struct index *x)
 	return atomic_load_explicit(&x->nodes, memory_order_relaxed);
 }
 
+/* Counts places, not entries: those only move on to a later one, whatever comes and goes. */
 static unsigned walk_locked(struct index *x, uint64_t bucket, unsigned skip,
 			    bool (*each)(void *arg, const struct layout_item *item), void *arg)
 {
-	unsigned seen = 0, done = 0;
+	unsigned place = 0;
 
 	for (_Atomic uint64_t *at = bucket_words(x, bucket); at; at = next_node(x, at)) {
-		for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++) {
+		for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++, place++) {
 			uint64_t w = get(at, i);
-			if (layout_word_is_empty(w) || layout_word_is_chain(w) || seen++ < skip)
+			if (place < skip || layout_word_is_empty(w) || layout_word_is_chain(w))
 				continue;
 			if (!each(arg, item_of(x, w)))
-				return done;
-			done++;
+				return place;
 		}
 	}
-	return done;
+	return place;
 }
 
 unsigned index_walk(struct index *x, uint64_t bucket, unsigned skip, unsigned *epoch,
@@ -640,7 +640,7 @@ unsigned index_walk(struct index *x, uint64_t bucket, unsigned skip, unsigned *e
 	if (now != *epoch)
 		skip = 0;
 	*epoch = now;
-	unsigned done = skip + walk_locked(x, bucket, skip, each, arg);
+	skip = walk_locked(x, bucket, skip, each, arg);
 	spin_unlock(l);
-	return done;
+	return skip;
 }

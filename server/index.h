@@ -71,7 +71,7 @@ uint64_t index_overflow_nodes(const struct index *index);
 
 /*
  * Walks over a bucket and its overflow while it is locked: calls `each` with every
- * item but the first `skip`; stops where it returns false.  *epoch is the bucket's
+ * item behind the first `skip` words; stops where it returns false.  *epoch is the bucket's
  * epoch at the last call: if it was expanded since, `skip` counts as 0.  Returns
  * what to skip next time.
  */
