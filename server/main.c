@@ -122,11 +122,20 @@ static void say_ready(const struct server *s)
 		 s->worker_count == 1 ? "" : "s", (unsigned long long)s->table->stripes);
 }
 
+/* A heap's cache has memory of the others: it goes back before the first heap ends. */
+static void delete_workers(struct server *s)
+{
+	for (unsigned i = 0; i < s->worker_count; i++)
+		if (s->workers[i].store.heap)
+			heap_trim(s->workers[i].store.heap);
+	for (unsigned i = 0; i < s->worker_count; i++)
+		worker_delete(&s->workers[i]);
+}
+
 static void take_apart(struct server *s)
 {
 	if (s->workers)
-		for (unsigned i = 0; i < s->worker_count; i++)
-			worker_delete(&s->workers[i]);
+		delete_workers(s);
 	free(s->workers);
 	fates_delete(&s->fates);
 	store_delete(&s->store);
