@@ -31,6 +31,14 @@ static size_t below(size_t limit)
 	return next_random(&random_state) % limit;
 }
 
+/* n, or less where the tests were asked to be small. */
+static unsigned scaled(unsigned n)
+{
+	const char *percent = getenv("KVD_TEST_SCALE");
+
+	return percent && atoi(percent) < 100 ? n / 100 * (unsigned)atoi(percent) + 1 : n;
+}
+
 static char *map(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -142,7 +150,7 @@ static void test_against_model(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
-		run_against_model(sizes[i], sizes[i] > 10000 ? 4000 : 12000);
+		run_against_model(sizes[i], scaled(sizes[i] > 10000 ? 4000 : 12000));
 }
 
 static void test_exhaustion(void **state)
@@ -240,7 +248,8 @@ static bool make_object(struct heap *heap, uint64_t *x, struct object *o)
 
 static void test_heap_random(void **state)
 {
-	enum { OBJECTS = 2000, STEPS = 100000 };
+	enum { OBJECTS = 2000 };
+	unsigned steps = 20000 + scaled(80000); /* fewer would not fill the region */
 	size_t bytes = 16 << 20;
 	char *base = map(bytes);
 	struct region *region = make_region(base, bytes);
@@ -250,7 +259,7 @@ static void test_heap_random(void **state)
 
 	(void)state;
 	assert_int_equal(heap_new(region, &heap), 0);
-	for (unsigned step = 0; step < STEPS; step++) {
+	for (unsigned step = 0; step < steps; step++) {
 		struct object *o = &objects[below(OBJECTS)];
 		if (o->addr != NULL) {
 			check_and_free(heap, o);
@@ -339,7 +348,7 @@ static void test_heap_cost(void **state)
 
 /* ----------------------------------------------------------------- threads */
 
-enum { THREADS = 4, THREAD_STEPS = 40000, SHARED = 512 };
+enum { THREADS = 4, SHARED = 512 };
 
 /* Objects that any thread may take and free. */
 struct exchange {
@@ -370,8 +379,9 @@ static struct object swap(struct exchange *e, size_t i, struct object mine)
 static void *run_thread(void *arg)
 {
 	struct thread *t = arg;
+	unsigned steps = scaled(40000);
 
-	for (unsigned step = 0; step < THREAD_STEPS; step++) {
+	for (unsigned step = 0; step < steps; step++) {
 		struct object o;
 		if (!make_object(t->heap, &t->random_state, &o))
 			o.addr = NULL;
