@@ -50,7 +50,7 @@ struct queue {
 	uint64_t seen;     /* the word, without WAIT, since since_ns */
 	uint64_t since_ns;
 	uint64_t looked_ns;
-	bool asked;        /* a READ of the holder's memory is under way */
+	uint64_t asked;    /* number of the first look at the holder of `seen` */
 };
 
 enum message_kind { MSG_BORN, MSG_DEAD, MSG_WAIT, MSG_UNLOCK, MSG_FORGET, MSG_HELD };
@@ -62,7 +62,7 @@ struct message {
 	uint64_t connection_id;
 	uint64_t stripe, token;
 	struct wire_request request;
-	bool answered;
+	uint64_t look;
 	uint64_t held[LAYOUT_HELD_MAX];
 };
 
@@ -81,6 +81,7 @@ struct locker {
 	struct queue *queues[QUEUES];
 	unsigned queue_count;
 	unsigned waiter_count;
+	uint64_t looks; /* at holders, counted */
 	uint8_t *alive; /* a bit for each connection id */
 	_Atomic uint64_t waits, handovers, recovered, released, fenced;
 };
@@ -129,13 +130,11 @@ void locker_forget(struct locker *l, struct conn *conn)
 	post(l, &(struct message){ .kind = MSG_FORGET, .conn = conn });
 }
 
-void locker_held(struct locker *l, uint64_t connection_id, const uint64_t *tokens)
+void locker_held(struct locker *l, uint64_t connection_id, uint64_t look, const uint64_t *tokens)
 {
-	struct message m = { .kind = MSG_HELD, .connection_id = connection_id,
-			     .answered = tokens != NULL };
+	struct message m = { .kind = MSG_HELD, .connection_id = connection_id, .look = look };
 
-	if (tokens)
-		memcpy(m.held, tokens, sizeof m.held);
+	memcpy(m.held, tokens, sizeof m.held);
 	post(l, &m);
 }
 
@@ -258,6 +257,7 @@ static void look_at_holder(struct locker *l, struct queue *q, uint64_t word, uin
 
 	if (q->seen != word) {
 		q->seen = word;
+		q->asked = UINT64_MAX;
 		q->since_ns = q->looked_ns = now;
 		return;
 	}
@@ -268,7 +268,10 @@ static void look_at_holder(struct locker *l, struct queue *q, uint64_t word, uin
 	if (now - q->looked_ns < LOOK_NS)
 		return;
 	q->looked_ns = now;
-	worker_read_held(l->server, layout_token_connection(word));
+	l->looks++;
+	if (q->asked == UINT64_MAX)
+		q->asked = l->looks;
+	worker_read_held(l->server, layout_token_connection(word), l->looks);
 }
 
 static void expire_waiters(struct locker *l, struct queue *q, uint64_t now)
@@ -410,15 +413,15 @@ static void on_held(struct locker *l, const struct message *m)
 {
 	uint64_t id = m->connection_id & LAYOUT_LOCK_CONNECTION_MASK;
 
-	if (!m->answered)
-		return;
 	for (unsigned i = 0; i < QUEUES; i++) {
 		for (struct queue *q = l->queues[i], *next; q; q = next) {
 			uint64_t word = word_of(l, q->stripe);
 			next = q->next;
-			/* Only for the very word that was looked at. */
+			/* Only for the very word that was looked at, and by a READ that was
+			 * posted after it had been seen: an earlier one may not know of it. */
 			if (layout_token_connection(word) != id ||
-			    (word & ~LAYOUT_LOCK_WAIT) != q->seen || is_among(m->held, q->seen))
+			    (word & ~LAYOUT_LOCK_WAIT) != q->seen || m->look < q->asked ||
+			    is_among(m->held, q->seen))
 				continue;
 			atomic_fetch_add_explicit(&l->released, 1, memory_order_relaxed);
 			hand_over(l, q, word);

@@ -40,8 +40,10 @@ void locker_unlock(struct locker *locker, uint64_t stripe, uint64_t token);
 /* Drops what waits for a connection that is closing; then sets conn->lock_idle. */
 void locker_forget(struct locker *locker, struct conn *conn);
 
-/* What a holder's memory said: the tokens that it holds; `tokens` NULL: no answer. */
-void locker_held(struct locker *locker, uint64_t connection_id, const uint64_t *tokens);
+/* What a holder's memory said: the tokens that it holds, LAYOUT_HELD_MAX of them, as
+ * of a READ that was posted for this look. */
+void locker_held(struct locker *locker, uint64_t connection_id, uint64_t look,
+		 const uint64_t *tokens);
 
 struct locker_stats {
 	uint64_t waits;

@@ -96,7 +96,7 @@ static enum request_fate do_hello(struct request *r)
 		conn_close(c, "no memory for it");
 		return REQUEST_DONE;
 	}
-	c->state = CONN_READY;
+	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* drop_silent looks */
 	c->held_addr = r->head->value_addr;
 	c->held_rkey = r->head->value_rkey;
 	atomic_fetch_add_explicit(&s->connections, 1, memory_order_relaxed);

@@ -119,6 +119,7 @@ struct conn {
 	uint64_t held_addr;       /* the tokens that the client says it holds */
 	uint32_t held_rkey;
 	bool reads_held;
+	uint64_t look; /* for which it is read */
 	struct fate_ring *fate; /* from its hello on */
 	struct conn *map_next;    /* by queue pair number */
 	struct conn *worker_next, **worker_prev;
@@ -202,7 +203,7 @@ bool worker_give(struct worker *worker, struct conn *conn);
 /* The locker: answers a request; reads what a connection says it holds; cuts it off. */
 void worker_answer(struct conn *conn, const struct wire_request *request,
 		   enum wire_status status);
-void worker_read_held(struct server *server, uint64_t connection);
+void worker_read_held(struct server *server, uint64_t connection, uint64_t look);
 /* secret: 0, or the connection's own: otherwise it stays. */
 void worker_fence_id(struct server *server, uint64_t connection, uint64_t secret);
 /* Whether a connection is not yet destroyed.  Any thread. */

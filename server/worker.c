@@ -50,6 +50,7 @@ struct command {
 	enum { CMD_ADOPT, CMD_ANSWER, CMD_READ_HELD, CMD_FENCE } kind;
 	struct conn *conn;
 	uint64_t connection; /* as in a token */
+	uint64_t look;       /* CMD_READ_HELD */
 	uint64_t secret;     /* CMD_FENCE by a client: of that connection's hello */
 	struct wire_request request;
 	enum wire_status status;
@@ -106,7 +107,7 @@ void conn_close(struct conn *c, const char *reason)
 		 c->peer.text, reason);
 	if (c->state == CONN_READY)
 		atomic_fetch_sub_explicit(&w->server->connections, 1, memory_order_relaxed);
-	c->state = CONN_CLOSING;
+	__atomic_store_n(&c->state, CONN_CLOSING, __ATOMIC_RELAXED); /* drop_silent looks */
 	c->close_ns = clock_ns() + CLOSE_NS_MAX;
 	link_qp_set_error(w->server->verbs, c->qp);
 	w->closing++;
@@ -172,7 +173,7 @@ static struct conn *find_by_id(struct worker *w, uint64_t connection)
 }
 
 /* The tokens that a client says it holds: from its memory, without its help. */
-static void read_held(struct worker *w, struct conn *c)
+static void read_held(struct worker *w, struct conn *c, uint64_t look)
 {
 	struct tx *tx = w->tx_free;
 	struct ibv_send_wr *bad;
@@ -197,6 +198,7 @@ static void read_held(struct worker *w, struct conn *c)
 	c->unsignaled = 0;
 	c->sq_used++;
 	c->reads_held = true;
+	c->look = look;
 }
 
 static void got_held(struct worker *w, struct tx *tx, const struct ibv_wc *wc)
@@ -204,8 +206,9 @@ static void got_held(struct worker *w, struct tx *tx, const struct ibv_wc *wc)
 	struct conn *c = tx->conn;
 
 	c->reads_held = false;
-	locker_held(w->server->locker, c->connection_id,
-		    wc->status == IBV_WC_SUCCESS ? (const uint64_t *)tx->data : NULL);
+	if (wc->status == IBV_WC_SUCCESS)
+		locker_held(w->server->locker, c->connection_id, c->look,
+			    (const uint64_t *)tx->data);
 	tx_free(w, tx);
 }
 
@@ -235,7 +238,7 @@ static void obey(struct worker *w, const struct command *m)
 	case CMD_READ_HELD:
 		c = find_by_id(w, m->connection);
 		if (c)
-			read_held(w, c);
+			read_held(w, c, m->look);
 		break;
 	case CMD_FENCE:
 		c = find_by_id(w, m->connection);
@@ -299,9 +302,10 @@ static void command_all(struct server *s, const struct command *m)
 			log_error("out of memory: a lock is not looked after");
 }
 
-void worker_read_held(struct server *s, uint64_t connection)
+void worker_read_held(struct server *s, uint64_t connection, uint64_t look)
 {
-	command_all(s, &(struct command){ .kind = CMD_READ_HELD, .connection = connection });
+	command_all(s, &(struct command){ .kind = CMD_READ_HELD, .connection = connection,
+					  .look = look });
 }
 
 void worker_fence_id(struct server *s, uint64_t connection, uint64_t secret)
