@@ -14,6 +14,7 @@
 int command_load(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_compare(int argc, char **argv);
+int command_plot(int argc, char **argv);
 int command_raw(int argc, char **argv);
 
 /* Prints "kvbench: SENTENCE" on standard error; returns the status. */
