@@ -39,6 +39,7 @@
 #define PORT_TRIES 1000
 #define FIRST_FREE_PORT 32768
 #define MESSAGES_PER_WAKE 16
+#define IPV6_ONLY "::!"
 
 /* ---- time ---- */
 
@@ -183,6 +184,8 @@ int sv_cm_bind(struct sv_id *id, const struct sockaddr *addr)
 	int fd, ret;
 
 	host_name(addr, host, sizeof(host));
+	if (id->af_only && !strcmp(host, "::"))
+		strcpy(host, IPV6_ONLY);
 	fd = open_socket();
 	if (fd < 0)
 		return errno;
@@ -223,7 +226,8 @@ int sv_cm_send(struct sv_id *id, const struct sv_cm_msg *msg)
 
 /* ---- connect ---- */
 
-/* Tries the address itself, then the wildcards that would cover it. */
+/* Tries the address itself, then the wildcards that would cover it.  IPV6_ONLY is
+ * the name of the IPv6 wildcard that covers no IPv4 address. */
 static int connect_listener(struct sv_id *id, int fd)
 {
 	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
@@ -232,8 +236,10 @@ static int connect_listener(struct sv_id *id, int fd)
 	int ret = ECONNREFUSED;
 
 	host_name(dst, host, sizeof(host));
-	if (strchr(host, ':'))
+	if (strchr(host, ':')) {
 		hosts[1] = "::";
+		hosts[2] = IPV6_ONLY;
+	}
 	for (int i = 0; i < 3 && ret == ECONNREFUSED; i++) {
 		struct sockaddr_un sun;
 		socklen_t len = unix_name(&sun, hosts[i], port_of(dst));

@@ -21,7 +21,8 @@
 
 #define WAIT_PEER_MIN_NS 200000u
 #define WAIT_PEER_MAX_NS 20000000u
-#define LINK_BUDGET_MIN_NS 5000000000u
+/* How long a living process may take to answer at least; it may be frozen. */
+#define ANSWER_BUDGET_MIN_NS 5000000000u
 #define RETRY_TRYLOCK_NS 200000u
 
 static struct sv_wqe *wqe_at(struct sv_qp *qp, uint32_t n)
@@ -62,15 +63,11 @@ enum sv_outcome sv_wait(struct sv_qp *qp, enum sv_block why, uint64_t for_ns)
 	return SV_WAIT;
 }
 
-enum sv_outcome sv_wait_peer(struct sv_qp *qp, uint32_t *status)
+static enum sv_outcome wait_within(struct sv_qp *qp, uint64_t budget, uint32_t *status)
 {
 	uint64_t now = sv_now_ns();
-	uint64_t budget = qp->budget_ns;
 	uint64_t waited, step;
 
-	/* A living process that has not answered yet may be frozen. */
-	if (atomic_load(&qp->peer->state) == SV_PEER_ASKED && budget < LINK_BUDGET_MIN_NS)
-		budget = LINK_BUDGET_MIN_NS;
 	if (!qp->first_ns)
 		qp->first_ns = now;
 	waited = now - qp->first_ns;
@@ -88,6 +85,20 @@ enum sv_outcome sv_wait_peer(struct sv_qp *qp, uint32_t *status)
 	return sv_wait(qp, SV_BLOCK_LINK, step);
 }
 
+enum sv_outcome sv_wait_answer(struct sv_qp *qp, uint32_t *status)
+{
+	return wait_within(qp, qp->budget_ns < ANSWER_BUDGET_MIN_NS ? ANSWER_BUDGET_MIN_NS :
+								      qp->budget_ns,
+			   status);
+}
+
+enum sv_outcome sv_wait_peer(struct sv_qp *qp, uint32_t *status)
+{
+	if (qp->awaits_link)
+		return sv_wait_answer(qp, status);
+	return wait_within(qp, qp->budget_ns, status);
+}
+
 /* First sight of the peer's queue pair, or a look at whether it is still it. */
 static bool same_peer(struct sv_qp *qp, uint32_t gen)
 {
@@ -101,7 +112,6 @@ static bool same_peer(struct sv_qp *qp, uint32_t gen)
 	qp->tx_tail = atomic_load(&rw->tail);
 	qp->tx_head = qp->tx_tail;
 	qp->pay_tail = qp->pay_head = 0;
-	qp->claim = atomic_load(&rw->claimed);
 	qp->peer_gen = gen;
 	return true;
 }
@@ -109,12 +119,17 @@ static bool same_peer(struct sv_qp *qp, uint32_t gen)
 bool sv_peer_ready(struct sv_qp *qp)
 {
 	const struct sv_ro_qp *ro;
-	uint32_t state;
+	uint32_t state = atomic_load_explicit(&qp->peer->state, memory_order_acquire);
 
-	if (!sv_peer_up(qp->peer)) {
+	if (state != SV_PEER_UP) {
+		/* Remembered, since it may be there before the caller looks again. */
+		qp->awaits_link = state != SV_PEER_GONE;
 		sv_peer_poke(qp->peer);
 		return false;
 	}
+	if (qp->awaits_link)
+		qp->first_ns = 0;
+	qp->awaits_link = false;
 	ro = &qp->peer->ro->qp[sv_qpn_index(qp->peer_qpn)];
 	/* seq_cst: after a claim this look tells if the credit counts. */
 	state = atomic_load(&ro->state);

@@ -33,6 +33,7 @@
 #include "common/softverbs/sv.h"
 
 #define ASKS_PER_WAKE 64
+#define ASK_AGAIN_NS 500000000u
 
 /* ---- messages ---- */
 
@@ -272,14 +273,46 @@ struct sv_wire *sv_peer_wire(struct sv_peer *peer, uint32_t index)
 	return wire == MAP_FAILED ? NULL : wire;
 }
 
-/* peer->lock held. */
+/* One that may be used so; peer->lock held. */
 static struct sv_peer_map *find_map(struct sv_peer *peer, uint32_t mem, bool write)
 {
 	struct sv_peer_map *map = peer->maps;
 
-	while (map && (map->mem != mem || map->write < write))
+	while (map && (map->mem != mem || map->write < write || map->pending))
 		map = map->next;
 	return map;
+}
+
+/* That for this very right, pending or not; peer->lock held. */
+static struct sv_peer_map *find_or_add_map(struct sv_peer *peer, uint32_t mem, bool write)
+{
+	struct sv_peer_map *map = peer->maps;
+
+	while (map && (map->mem != mem || map->write != write))
+		map = map->next;
+	if (map)
+		return map;
+	map = calloc(1, sizeof(*map));
+	if (!map)
+		return NULL;
+	map->mem = mem;
+	map->write = write;
+	map->pending = true;
+	map->next = peer->maps;
+	peer->maps = map;
+	return map;
+}
+
+/* True if it is time to ask (again); peer->lock held. */
+static bool must_ask(struct sv_peer *peer, uint32_t mem, bool write)
+{
+	struct sv_peer_map *map = find_or_add_map(peer, mem, write);
+	uint64_t now = sv_now_ns();
+
+	if (!map || (map->asked_ns && now - map->asked_ns < ASK_AGAIN_NS))
+		return false;
+	map->asked_ns = now;
+	return true;
 }
 
 int sv_peer_map(struct sv_peer *peer, const struct sv_msg *ask, uint32_t mem, bool write,
@@ -287,6 +320,7 @@ int sv_peer_map(struct sv_peer *peer, const struct sv_msg *ask, uint32_t mem, bo
 {
 	struct sv_msg msg = *ask;
 	struct sv_peer_map *map;
+	bool now = false;
 	int ret = EAGAIN;
 
 	sv_spin_lock(&peer->lock);
@@ -296,9 +330,11 @@ int sv_peer_map(struct sv_peer *peer, const struct sv_msg *ask, uint32_t mem, bo
 		ret = 0;
 	} else if (map) {
 		ret = ENOTSUP;
+	} else {
+		now = must_ask(peer, mem, write);
 	}
 	sv_spin_unlock(&peer->lock);
-	if (ret != EAGAIN)
+	if (!now)
 		return ret;
 	msg.type = SV_MSG_MAP;
 	msg.mem = mem;
@@ -428,36 +464,27 @@ static void on_chan(struct sv_peer *peer, const struct sv_msg *msg, int *fds, in
 	sv_spin_unlock(&peer->lock);
 }
 
-/* A refusal that lasts is remembered; others show at the next try. */
+/* A refusal that lasts is remembered; another shows at the next try. */
 static void on_map(struct sv_peer *peer, const struct sv_msg *msg, int fd)
 {
 	struct sv_peer_map *map;
 	uint8_t *base = NULL;
 
-	if (msg->status && msg->status != ENOTSUP)
-		return;
 	if (!msg->status && fd >= 0)
 		base = sv_map_received(fd, msg->bytes64, msg->write);
-	map = calloc(1, sizeof(*map));
-	if (!map) {
-		if (base)
-			munmap(base, msg->bytes64);
-		return;
-	}
-	map->mem = msg->mem;
-	map->write = msg->write;
-	map->base = base;
-	map->size_bytes = msg->bytes64;
 	sv_spin_lock(&peer->lock);
-	if (find_map(peer, map->mem, map->write)) { /* two QPs asked */
-		if (base)
-			munmap(base, msg->bytes64);
-		free(map);
-	} else {
-		map->next = peer->maps;
-		peer->maps = map;
+	map = find_or_add_map(peer, msg->mem, msg->write);
+	if (map && map->pending && msg->status && msg->status != ENOTSUP) {
+		map->asked_ns = 0;
+	} else if (map && map->pending) {
+		map->pending = false;
+		map->base = base;
+		map->size_bytes = msg->bytes64;
+		base = NULL;
 	}
 	sv_spin_unlock(&peer->lock);
+	if (base) /* it was there already */
+		munmap(base, msg->bytes64);
 	sv_progress_blocked(NULL, peer);
 }
 

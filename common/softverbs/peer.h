@@ -72,8 +72,10 @@ struct sv_peer_map {
 	struct sv_peer_map *next;
 	uint32_t mem;
 	bool write;
+	bool pending; /* asked for, at asked_ns */
 	uint8_t *base; /* NULL: can't be had, use the slow path */
 	uint64_t size_bytes;
+	uint64_t asked_ns;
 };
 
 struct sv_peer_chan {

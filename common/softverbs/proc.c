@@ -157,7 +157,8 @@ static int make_tables(struct sv_proc *p)
 	p->rw = map_shared(p->rw_fd, SV_RW_BYTES);
 	if (!p->ro || !p->rw)
 		return errno;
-	if (fcntl(p->ro_fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE))
+	/* Before Linux 5.1: peers are trusted not to write there. */
+	if (fcntl(p->ro_fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) && errno != EINVAL)
 		return errno;
 	p->ro->abi = SV_ABI_VERSION;
 	p->ro->slot = p->slot;
@@ -220,7 +221,7 @@ static int start(struct sv_proc *p)
 		return ret;
 	p->next_qp = first[0];
 	p->next_pd = first[1];
-	p->next_gen = first[2];
+	atomic_store(&p->next_gen, first[2]);
 	p->next_chan = 1;
 	atomic_store(&p->wake_at_ns, UINT64_MAX); /* it begins by sleeping */
 	/* Only now can others connect: all that they are given is there. */

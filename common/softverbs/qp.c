@@ -115,7 +115,7 @@ static void reclaim_empty(uint32_t index)
 	struct sv_qp_seat *seat = &sv_proc->seat[index];
 
 	pthread_mutex_lock(&sv_proc->lock);
-	if (!seat->used && seat->rq >= SV_QPS && sv_proc->srq[seat->rq - SV_QPS]) {
+	if (!sv_seat_taken(sv_proc, index) && seat->rq >= SV_QPS && sv_proc->srq[seat->rq - SV_QPS]) {
 		uint32_t lost = lost_credits(index);
 
 		if (lost)
@@ -250,10 +250,10 @@ static void make_up_for_event(struct sv_qp *qp)
 
 	if (!cq->ib.channel)
 		return;
-	if (!atomic_exchange(&rw->armed, 0) && atomic_load(&rw->pending))
-		sv_cq_ring_channel(cq); /* counted, perhaps not rung */
-	else
-		atomic_fetch_add(&rw->pending, 1), sv_cq_ring_channel(cq);
+	/* An event may be counted and not rung, or its armed word be taken only. */
+	if (atomic_exchange(&rw->armed, 0) || !atomic_load(&rw->pending))
+		atomic_fetch_add(&rw->pending, 1);
+	sv_cq_ring_channel(cq);
 }
 
 void sv_qp_peer_gone(struct sv_peer *peer)
@@ -323,6 +323,18 @@ static int make_queues(struct sv_qp *qp, const struct ibv_qp_init_attr *init)
 	return qp->rx_wqe ? 0 : ENOMEM;
 }
 
+/* Whoever was connected to an earlier life of the QP, or of its index, sees that
+ * this is another. */
+static void renew(struct sv_qp *qp)
+{
+	uint32_t gen;
+
+	do
+		gen = atomic_fetch_add(&sv_proc->next_gen, 1);
+	while (!gen);
+	atomic_store(&sv_proc->ro->qp[qp->index].gen, gen);
+}
+
 static int take_seat(struct sv_qp *qp)
 {
 	struct sv_proc *p = sv_proc;
@@ -332,16 +344,13 @@ static int take_seat(struct sv_qp *qp)
 	for (tries = 0; tries < SV_QPS; tries++) {
 		uint32_t index = p->next_qp++ % SV_QPS;
 
-		if (index && !p->seat[index].used) {
+		if (index && !sv_seat_taken(p, index)) {
 			qp->index = index;
 			break;
 		}
 	}
 	if (qp->index) {
-		p->seat[qp->index].used = true;
-		if (!++p->next_gen)
-			p->next_gen++;
-		qp->gen = p->next_gen;
+		p->seats[qp->index / 64] |= 1ull << qp->index % 64;
 		qp->rng = sv_faults.seed + ++p->qps_made;
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -351,7 +360,7 @@ static int take_seat(struct sv_qp *qp)
 static void leave_seat(struct sv_qp *qp)
 {
 	pthread_mutex_lock(&sv_proc->lock);
-	sv_proc->seat[qp->index].used = false;
+	sv_proc->seats[qp->index / 64] &= ~(1ull << qp->index % 64);
 	pthread_mutex_unlock(&sv_proc->lock);
 }
 
@@ -404,7 +413,7 @@ static void publish(struct sv_qp *qp)
 	atomic_store(&ro->pd, SV_CONTAINER(qp->ib.pd, struct sv_pd, ib)->id);
 	atomic_store(&ro->rq, qp->rq->index);
 	atomic_store(&ro->cq, sv_cq_of(qp->ib.recv_cq)->index);
-	atomic_store(&ro->gen, qp->gen);
+	renew(qp);
 	sv_spin_lock(&seat->lock);
 	seat->qp = qp;
 	sv_spin_unlock(&seat->lock);
@@ -608,6 +617,7 @@ static void set_peer(struct sv_qp *qp, struct sv_peer *peer, uint32_t qpn)
 	qp->peer_qpn = qpn;
 	unlock_receive(qp);
 	qp->peer_gen = 0;
+	qp->awaits_link = false;
 	memset(qp->hint, 0, sizeof(qp->hint));
 }
 
@@ -632,6 +642,7 @@ static struct sv_peer *to_reset(struct sv_qp *qp)
 	qp->sq_head = qp->sq_count = 0;
 	qp->slow_serial++;
 	atomic_store(&qp->polled, qp->posted);
+	renew(qp);
 	lock_receive(qp);
 	reclaim_locked(qp);
 	if (!qp->ib.srq)
@@ -694,7 +705,8 @@ int sv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	sv_spin_unlock(&qp->sq_lock);
 	if (peer)
 		sv_peer_put(peer);
-	if (!ret && to >= IBV_QPS_RTR && to <= IBV_QPS_SQE && mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN))
+	if (!ret && to >= IBV_QPS_RTR && to <= IBV_QPS_SQE &&
+	    mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN))
 		sv_serve_push(qp->index, 0);
 	if (!ret && from == IBV_QPS_RTS && to == IBV_QPS_SQD && mask & IBV_QP_EN_SQD_ASYNC_NOTIFY &&
 	    attr->en_sqd_async_notify)

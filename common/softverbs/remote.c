@@ -294,7 +294,7 @@ enum sv_outcome sv_exec_rdma(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *sta
 	if (ret == ENOTSUP)
 		return go_slow(qp, wqe, status);
 	if (ret)
-		return sv_wait_peer(qp, status);
+		return sv_wait_answer(qp, status);
 	*status = access_at(qp, wqe, at);
 	return SV_DONE;
 }

@@ -134,15 +134,20 @@ static void push_qp(struct sv_guest *guest, const struct sv_ro_qp *ro, uint32_t 
 /* sv_proc.lock held. */
 static void push_guest(struct sv_guest *guest, uint32_t qp_index, uint32_t pd)
 {
-	uint32_t first = qp_index ? qp_index : 1;
-	uint32_t last = qp_index ? qp_index : SV_QPS - 1;
 	uint32_t most = guest->ngiven + PUSHES_MAX;
 
 	if (!guest->greeted)
 		return;
-	for (uint32_t i = first; i <= last; i++) {
-		if (sv_proc->seat[i].used)
-			push_qp(guest, &sv_proc->ro->qp[i], pd, most);
+	if (qp_index) {
+		push_qp(guest, &sv_proc->ro->qp[qp_index], pd, most);
+		return;
+	}
+	for (uint32_t i = 0; i < SV_QPS / 64; i++) {
+		uint64_t bits = sv_proc->seats[i];
+
+		for (; bits; bits &= bits - 1)
+			push_qp(guest, &sv_proc->ro->qp[i * 64 + (uint32_t)__builtin_ctzll(bits)],
+				pd, most);
 	}
 }
 

@@ -9,10 +9,38 @@
  * inline functions of <infiniband/verbs.h>: they reach the device through the
  * context.  The module knows nothing of the program that uses it.
  *
+ * Processes: those of one user, or root, that share a network namespace.  Each is
+ * found under an abstract unix address, in a fabric named by SOFTVERBS_FABRIC (the
+ * user id, if it is not set).  Nothing is left behind by a process, however it ends.
+ * A process needs some six descriptors for each other process that it talks to.
+ *
+ * What differs from a NIC, or is worth knowing:
+ *  - RC queue pairs only; others fail with EOPNOTSUPP.
+ *  - A READ, WRITE or atomic on memory of sv_mem_alloc() runs no instruction of its
+ *    owner, which may be stopped; and so does a SEND, as long as receives are
+ *    posted and no more than 60 KiB or 256 messages of that sender wait to be taken.
+ *    Beyond that, and for other memory, the owner's control thread has to run.
+ *    An initiator waits at least 5 s (10 s for an access under way) for one.
+ *  - The link between two processes is made when the first queue pair goes to RTR;
+ *    nothing blocks, the first requests wait for it.  With the link come the
+ *    mappings of regions that the peer may access; later ones when a region is
+ *    registered or a queue pair gets more rights.
+ *  - A slot of the send queue is free again when the completion of its request or of
+ *    a later one was polled.  A SEND is complete when it is in the receiver's ring,
+ *    except one that is longer than the shortest posted receive.
+ *  - A message that was not polled when its CQ would overflow waits; only
+ *    completions in the CQ itself overrun it.
+ *  - Private data of connection events has InfiniBand's fixed lengths, padded with
+ *    zeros: 56 bytes of a request, 196 of a response, 148 of a rejection.
+ *  - Time-outs of connection management are 4 s, or SOFTVERBS_CM_TIMEOUT_MS.
+ *  - What peers must be able to write is one mapping for all of them, so a hostile
+ *    process of the same user can disturb others' messages.  It can't make its
+ *    victim touch memory outside its regions.
+ *
  * Threads: as libibverbs: every function may be called by any thread at any
  * time, but an object must not be destroyed while another thread uses it.
  *
- * fork: a child must not use objects of its parent.
+ * fork: a child must not use objects of its parent.  It may open the device anew.
  */
 #ifndef SOFTVERBS_H
 #define SOFTVERBS_H

@@ -70,7 +70,6 @@ bool sv_ctl_is_me(void);
 struct sv_qp_seat {
 	struct sv_spin lock; /* guards qp and taking references to it */
 	struct sv_qp *qp;
-	bool used; /* from creation to the end of destruction; sv_proc.lock */
 	/* Receives used and credits given back, since the seat was first used, as
 	 * sv_rw_qp.claimed.  Under the lock of the receive CQ of the QP that sits
 	 * here; of an empty seat, under sv_proc.lock. */
@@ -100,8 +99,12 @@ struct sv_proc {
 	/* QPs whose send queue waits; one bit each.  seq_cst, against wake_at_ns. */
 	_Atomic uint64_t blocked[SV_QPS / 64];
 
+	_Atomic uint32_t next_gen;
+
 	pthread_mutex_t lock; /* all below */
 	struct sv_qp_seat seat[SV_QPS];
+	/* Taken seats, from creation to the end of destruction. */
+	uint64_t seats[SV_QPS / 64];
 	struct sv_cq *cq[SV_CQS];
 	struct sv_srq *srq[SV_SRQS];
 	struct sv_chan *chans;
@@ -109,12 +112,16 @@ struct sv_proc {
 	uint32_t next_qp;
 	uint32_t next_pd;
 	uint32_t next_chan;
-	uint32_t next_gen;
 	uint64_t qps_made;
 	struct sv_peer *peers;
 	struct sv_guest *guests;
 	pthread_mutex_t nic_lock; /* fault injection: atomics that a CPU can tear */
 };
+
+static inline bool sv_seat_taken(const struct sv_proc *p, uint32_t index)
+{
+	return p->seats[index / 64] >> index % 64 & 1;
+}
 
 /* The process's state, made on first use; NULL and errno. */
 struct sv_proc *sv_proc_get(void);
@@ -383,7 +390,6 @@ enum sv_block {
 struct sv_qp {
 	struct ibv_qp ib;
 	uint32_t index;
-	uint32_t gen;
 	uint32_t qpn;
 	_Atomic unsigned int refs; /* taken under the seat's lock */
 	_Atomic unsigned int async_got;
@@ -408,6 +414,7 @@ struct sv_qp {
 	bool delayed; /* the request's injected delay has begun */
 	_Atomic uint64_t deadline_ns;
 	uint64_t first_ns; /* since when the peer does not answer; 0 */
+	bool awaits_link;  /* the peer's process has not answered at all yet */
 
 	/* The peer; under sq_lock, and changed under that of the receive CQ too. */
 	struct sv_peer *peer;
@@ -420,7 +427,6 @@ struct sv_qp {
 	struct sv_wire *tx;
 	uint32_t tx_tail;
 	uint32_t tx_head;
-	uint32_t claim; /* number of my last claim */
 	uint32_t pay_tail, pay_head;
 	uint32_t pay_end[SV_DESCS];
 
@@ -487,6 +493,8 @@ void sv_slow_answer(uint32_t index, uint32_t serial, uint32_t status, uint64_t o
 enum sv_outcome { SV_DONE, SV_WAIT };
 /* The peer does not answer: waits, or gives up when the budget is spent. */
 enum sv_outcome sv_wait_peer(struct sv_qp *qp, uint32_t *status);
+/* The same, where the peer's control thread was asked, which may be slow. */
+enum sv_outcome sv_wait_answer(struct sv_qp *qp, uint32_t *status);
 enum sv_outcome sv_wait(struct sv_qp *qp, enum sv_block why, uint64_t for_ns);
 /* True if the peer's QP is connected to this one and takes requests. */
 bool sv_peer_ready(struct sv_qp *qp);

@@ -99,10 +99,10 @@ static bool claim(struct sv_qp *qp, uint32_t rq)
 		if ((int32_t)(posted - (uint32_t)(word >> 32)) <= 0)
 			return false;
 		help_count(peer, word);
+		/* All earlier claims of this sender are counted by now. */
 		mine = (uint64_t)((uint32_t)(word >> 32) + 1) << 32 | index << 20 |
-		       ((qp->claim + 1) & 0xfffff);
+		       ((atomic_load(&peer->rw->qp[index].claimed) + 1) & 0xfffff);
 	} while (!atomic_compare_exchange_weak(claim, &word, mine));
-	qp->claim++;
 	help_count(peer, mine);
 	return true;
 }
@@ -320,11 +320,19 @@ static enum sv_outcome push(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *stat
 	return SV_DONE;
 }
 
+/* The receiver was reset, or its index used again: its counters say nothing. */
+static bool is_another(const struct sv_qp *qp)
+{
+	uint32_t gen = atomic_load(&qp->peer->ro->qp[sv_qpn_index(qp->peer_qpn)].gen);
+
+	return gen && gen != qp->peer_gen;
+}
+
 /* From PUSHED until the receiver took it, or refused it. */
 static enum sv_outcome until_taken(struct sv_qp *qp, uint32_t *status)
 {
 	while (!*status) {
-		if (!sv_peer_up(qp->peer))
+		if (!sv_peer_up(qp->peer) || is_another(qp))
 			return sv_wait_peer(qp, status);
 		*status = update_room(qp) ? nak_status(qp) : IBV_WC_FATAL_ERR;
 		if (*status || qp->tx_head == qp->tx_tail)
