@@ -285,13 +285,8 @@ static int run(struct err *err)
 	};
 	int rc;
 
-	if (addr_parse(&config.addr, o.server != NULL ? o.server : o.address, err) < 0)
+	if (rawpeer_begin(&peer, o.server, o.address, o.device, &config.addr, err) < 0)
 		return -1;
-	if (o.server == NULL) {
-		addr_set_port(&config.addr, 0);
-		if (rawpeer_fork(&peer, o.device, &config.addr, err) < 0)
-			return -1;
-	}
 	rc = device_choose(&device, o.device, &config.addr, err);
 	if (rc == 0)
 		rc = measure_to_files(&config, err);

@@ -19,7 +19,7 @@
 #include "common/link.h"
 
 #define RAWEND_TIMEOUT_MS 10000
-#define RAWEND_SGE_MAX 32u
+#define RAWEND_SGE_MAX 16u /* what devices take for a READ, too */
 
 /* What the answering end does. */
 enum rawend_mode {

@@ -15,8 +15,8 @@
 #include "bench/rawend.h"
 
 #define BACKLOG 16
-#define ECHO_RECEIVES 8u
-#define SEND_DEPTH 64u
+#define ECHO_RECEIVES 64u
+#define SEND_DEPTH 128u
 #define SIGNAL_EVERY 16u
 #define BATCH 32
 
@@ -307,6 +307,17 @@ int rawpeer_fork(struct rawpeer *peer, const char *device, struct addr *addr, st
 		return -1;
 	}
 	return 0;
+}
+
+int rawpeer_begin(struct rawpeer *peer, const char *server, const char *address,
+		  const char *device, struct addr *addr, struct err *err)
+{
+	if (addr_parse(addr, server != NULL ? server : address, err) < 0)
+		return -1;
+	if (server != NULL)
+		return 0;
+	addr_set_port(addr, 0);
+	return rawpeer_fork(peer, device, addr, err);
 }
 
 void rawpeer_end(struct rawpeer *peer)
