@@ -2,8 +2,9 @@
 /*
  * Messages to kvd: changes, and the calls that its workers answer.
  *
- * A value that fits a message goes behind its key; a longer one stays where it
- * is, registered until the reply, and kvd READs it from there.
+ * A value that fits a message goes behind its key, copied there or gathered from
+ * registered memory; a longer one stays where it is, registered until the reply,
+ * and kvd READs it from there.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,52 +24,50 @@ int check_key(struct kvd_session *s, const void *key, size_t key_bytes)
 	return 0;
 }
 
-/* Lets kvd READ the value from the caller's memory. */
-static int offer(struct op *op, struct wire_request *q, const void *value, size_t value_bytes)
+/* Lets kvd READ the value from the caller's memory: sets its segments. */
+static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
 {
 	struct kvd_session *s = op->session;
+	struct pieces *v = &op->value;
+	int rc = pieces_register(v, s->client, IBV_ACCESS_REMOTE_READ);
 
-	op->mr = s->verbs->reg_mr(s->client->pd, (void *)(uintptr_t)value, value_bytes,
-				  IBV_ACCESS_REMOTE_READ);
-	if (!op->mr)
-		return err_set_errno(&s->err, KVD_EDEVICE, errno,
+	if (rc)
+		return err_set_errno(&s->err, KVD_EDEVICE, rc,
 				     "can't register the value's %zu bytes: the locked-memory limit may be "
-				     "too low (see 'ulimit -l')", value_bytes);
+				     "too low (see 'ulimit -l')", v->bytes);
 	q->flags |= WIRE_PULL;
-	q->value_addr = (uintptr_t)value;
-	q->value_rkey = op->mr->rkey;
-	q->value_checksum = hash_bytes(value, value_bytes);
+	q->value_checksum = pieces_hash(v);
+	q->segments = v->count;
+	for (unsigned i = 0; i < v->count; i++) {
+		struct wire_segment segment = { .addr = (uintptr_t)v->iov[i].iov_base,
+						.bytes = v->iov[i].iov_len,
+						.rkey = v->keys[i].rkey };
+		memcpy(segments + i * sizeof segment, &segment, sizeof segment);
+	}
 	return 0;
 }
 
-/*
- * `arg` is the request's `version`: a cursor or a condition's version.  On an
- * error nothing was sent and the caller frees the operation.
- */
-int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *value,
-		 size_t value_bytes, uint64_t arg)
+/* Under this, copying a value is cheaper than gathering it. */
+#define GATHER_BYTES_MIN 512u
+
+int change_start(struct op *op, const struct wire_request *ask)
 {
 	struct kvd_session *s = op->session;
 	uint8_t *message = op->memory->message;
 	struct wire_request *q = (struct wire_request *)message;
 	uint32_t bytes = (uint32_t)sizeof *q + op->key_bytes;
+	/* Of a GET it is where the value is to go. */
+	size_t value_bytes = op->kind == OP_GET ? 0 : op->value.bytes;
 
 	op->phase = PHASE_REPLY;
+	op->direct = false;
 	/* The slot, and a count, so that an answer to a former request is known. */
 	op->request_id = op->index + DEPTH_MAX * ++s->next_request;
-	*q = (struct wire_request){ .request_id = op->request_id, .op = (uint8_t)wire,
-				    .flags = (uint8_t)flags, .key_bytes = (uint16_t)op->key_bytes,
-				    .value_bytes = value_bytes, .version = arg,
-				    .token = op->token, .ttl_ms = op->wait_ms };
-	if (wire == WIRE_HELLO) {
-		q->value_addr = (uintptr_t)s->held;
-		q->value_rkey = s->held_mr->rkey;
-		q->value_checksum = s->secret;
-	}
-	if (op->fate) {
-		q->value_bytes = op->fate->request;
-		q->value_checksum = op->fate->secret;
-	}
+	*q = *ask;
+	q->request_id = op->request_id;
+	q->key_bytes = (uint16_t)op->key_bytes;
+	if (value_bytes)
+		q->value_bytes = value_bytes;
 	if (op->kind == OP_CHANGE) {
 		op->sent = (struct kvd_receipt){ s->welcome.instance, s->welcome.connection_id,
 						 s->secret, op->request_id };
@@ -77,11 +76,15 @@ int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *v
 	}
 	memcpy(message + sizeof *q, op->key, op->key_bytes);
 	if (bytes + value_bytes > WIRE_MESSAGE_BYTES_MAX) {
-		int rc = offer(op, q, value, value_bytes);
+		int rc = offer(op, q, message + bytes);
 		if (rc)
 			return rc;
+		bytes += q->segments * (uint32_t)sizeof(struct wire_segment);
+	} else if (value_bytes >= GATHER_BYTES_MIN && op->value.count < s->sge_max &&
+		   pieces_find(&op->value, s->client)) {
+		op->direct = true;
 	} else if (value_bytes) {
-		memcpy(message + bytes, value, value_bytes);
+		pieces_gather(&op->value, message + bytes);
 		bytes += (uint32_t)value_bytes;
 	}
 	op_send(op, bytes);
@@ -107,11 +110,17 @@ static int result_of_status(struct op *op, uint64_t status)
 		return failed(op, KVD_EFULL, "the table has no memory for this value: delete keys or "
 					     "start kvd with more --memory");
 	case WIRE_ETOOBIG:
-		return failed(op, KVD_ETOOBIG, "the value is over the limit");
+		return failed(op, KVD_ETOOBIG, "the value would be over the limit of 1 GiB: it was left as "
+						"it is");
 	case WIRE_EPULL:
 		return failed(op, KVD_EINVAL, "the value changed while kvd read it, and was not stored");
 	case WIRE_EBUSY:
 		return failed(op, KVD_EBUSY, "the key was locked or kvd too busy: nothing was done");
+	case WIRE_ENUMBER:
+		return failed(op, KVD_ENUMBER, "the value is not a whole number in decimal text: it was "
+					       "left as it is");
+	case WIRE_ERANGE:
+		return failed(op, KVD_ERANGE, "the sum does not fit 64 bits: the value was left as it is");
 	case WIRE_ESTOPPING:
 		return failed(op, KVD_ECONNECT, "kvd is stopping");
 	default:
@@ -136,16 +145,17 @@ void change_reply(struct op *op)
 				  r->op == WIRE_DELETE ? 0 : r->word);
 	op->result_version = r->version;
 	op->result_bytes = r->value_bytes;
+	op->result_number = (int64_t)r->value_bytes; /* of a WIRE_INCR */
 	op_done(op, result_of_status(op, r->status));
 }
 
 /*
  * Asks what became of a change whose answer was lost, on the session's connection.
- * KVD_OK: it was answered: *result and *version; KVD_NOT_FOUND: it had no effect and
+ * KVD_OK: it was answered: *result and *changed; KVD_NOT_FOUND: it had no effect and
  * never will; KVD_EUNKNOWN: kvd does not know; other errors: it could not be asked.
  */
 int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
-	     int *result, uint64_t *version)
+	     int *result, struct changed *changed)
 {
 	for (;;) {
 		int rc = session_ready(s);
@@ -155,16 +165,20 @@ int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t 
 			return err_set(&s->err, KVD_EUNKNOWN,
 				       "kvd was started again since: the change may have happened");
 		struct op *op = op_new(s, OP_CALL, NULL, 0);
-		op->fate = receipt;
-		rc = change_start(op, WIRE_FATE, 0, NULL, 0, receipt->connection);
+		rc = change_start(op, &(struct wire_request){ .op = WIRE_FATE,
+							      .version = receipt->connection,
+							      .value_bytes = receipt->request,
+							      .value_checksum = receipt->secret });
 		if (!rc)
 			rc = flight_run(op);
 		if (rc)
 			return rc;
-		switch ((enum wire_status)op->reply.status) {
+		const struct wire_reply *r = &op->reply;
+		switch ((enum wire_status)r->status) {
 		case WIRE_OK:
-			*result = result_of_status(op, op->reply.word);
-			*version = op->reply.version;
+			*result = result_of_status(op, r->word);
+			*changed = (struct changed){ r->version, r->value_bytes,
+						     (int64_t)r->value_bytes };
 			return KVD_OK;
 		case WIRE_NOT_FOUND:
 			return KVD_NOT_FOUND;
@@ -187,10 +201,10 @@ int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t 
  * became of it.  True if it had no effect and is to be sent again.
  */
 bool fate_resolve(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t deadline_ns,
-		  int *result, uint64_t *version)
+		  int *result, struct changed *changed)
 {
 	const struct err why = s->err;
-	int rc = fate_ask(s, sent, deadline_ns, result, version);
+	int rc = fate_ask(s, sent, deadline_ns, result, changed);
 
 	if (rc == KVD_NOT_FOUND)
 		return true;

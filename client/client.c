@@ -23,14 +23,14 @@ const char *kvd_strerror(int result)
 		"ok", "invalid argument", "out of memory", "not connected",
 		"connection lost: the change may have happened", "timed out", "the table is full",
 		"too big", "busy", "protocol error", "no RDMA device", "buffer too small",
-		"the lock was lost",
+		"the lock was lost", "the value is not a number", "the number is out of range",
 	};
 
 	if (result == KVD_NOT_FOUND)
 		return "not found";
 	if (result == KVD_CONDITION)
 		return "the condition was false";
-	if (result > 0 || result < KVD_ELOST)
+	if (result > 0 || result < KVD_ERANGE)
 		return "unknown result";
 	return words[-result];
 }
@@ -73,6 +73,9 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	if (!c)
 		return KVD_ENOMEM;
 	pthread_mutex_init(&c->lock, NULL);
+	c->buffers = buffers_new();
+	if (!c->buffers)
+		return err_set(&c->err, KVD_ENOMEM, "out of memory");
 	rc = set_options(c, options);
 	if (rc)
 		return rc;
@@ -99,6 +102,7 @@ void kvd_client_delete(kvd_client **client)
 	if (c->pd)
 		c->verbs->dealloc_pd(c->pd);
 	mirror_delete(c->mirror);
+	buffers_delete(c->buffers);
 	free(c->dir);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
@@ -127,7 +131,7 @@ static int new_memory(struct kvd_session *s)
 	if (s->memory == MAP_FAILED)
 		s->memory = NULL;
 	s->wr = calloc(s->sq_depth, sizeof *s->wr);
-	s->sge = calloc(s->sq_depth, sizeof *s->sge);
+	s->sge = calloc((size_t)s->sq_depth * SGE_MAX, sizeof *s->sge);
 	s->ops = calloc(s->depth, sizeof *s->ops);
 	if (posix_memalign((void **)&s->held, 4096, 4096))
 		s->held = NULL;
@@ -161,6 +165,7 @@ int kvd_session_new(kvd_client *client, kvd_session **session)
 	s->rx_count = s->depth + 1;
 	s->sq_depth = 4 * s->depth + 64;
 	s->done_end = &s->done;
+	s->event_fd = -1;
 	spin_init(&s->spin);
 	if (getrandom(&s->secret, sizeof s->secret, 0) != sizeof s->secret)
 		s->secret = session_now_ns() ^ (uintptr_t)s;
@@ -193,13 +198,13 @@ void kvd_session_delete(kvd_session **session)
 	if (s->connected && !s->broken && s->in_flight)
 		flight_poll(s, session_now_ns() + UNLOCK_NS_MAX);
 	session_disconnect(s);
+	event_delete(s);
 	if (s->memory_mr)
 		s->verbs->dereg_mr(s->memory_mr);
 	if (s->held_mr)
 		s->verbs->dereg_mr(s->held_mr);
 	for (uint32_t i = 0; s->ops && i < s->depth; i++)
-		if (s->ops[i].mr)
-			s->verbs->dereg_mr(s->ops[i].mr);
+		pieces_release(&s->ops[i].value, s->client);
 	if (s->memory)
 		munmap(s->memory, s->memory_bytes);
 	free(s->held);
@@ -222,112 +227,131 @@ void kvd_session_counters(const kvd_session *session, struct kvd_counters *count
 
 /* ------------------------------------------------------------- one at once */
 
-/* For calls that wait: connected, and nothing else in flight. */
-static int begin(struct kvd_session *s, const void *key, size_t key_bytes)
+static int fail_busy(struct kvd_session *s)
+{
+	return err_set(&s->err, KVD_EINVAL,
+		       "operations are in flight: take their completions with kvd_poll first");
+}
+
+int session_begin(struct kvd_session *s, const void *key, size_t key_bytes)
 {
 	int rc = check_key(s, key, key_bytes);
 
 	if (rc)
 		return rc;
-	if (flight_settle(s))
-		return err_set(&s->err, KVD_EINVAL,
-			       "operations are in flight: take their completions with kvd_poll first");
-	return session_ready(s);
+	return flight_settle(s) ? fail_busy(s) : session_ready(s);
 }
 
-/* A GET that lost its connection is asked again, once, on a new one. */
-static int run_get(struct kvd_session *s, const void *key, size_t key_bytes, void *value,
-		   size_t value_bytes_max, struct op *result)
+int session_set_value(struct kvd_session *s, struct pieces *value, const struct iovec *iov,
+		      int count)
 {
-	for (int tries = 0;; tries++) {
-		int rc = begin(s, key, key_bytes);
-		if (rc)
-			return rc;
-		struct op *op = op_new(s, OP_GET, key, key_bytes);
-		op->value = value;
-		op->value_bytes_max = value_bytes_max;
-		op->allocate = result->allocate;
-		get_start(op);
-		rc = flight_run(op);
-		result->value = op->value;
-		result->result_bytes = op->result_bytes;
-		result->result_version = op->result_version;
-		if (rc != KVD_ECONNECT || tries)
-			return rc;
+	if (pieces_set(value, iov, count))
+		return err_set(&s->err, KVD_EINVAL, "a value has 0 to %d pieces, not %d", KVD_IOV_MAX,
+			       count);
+	return 0;
+}
+
+/* Of a GET; `allocated` is the caller's. */
+struct got {
+	void *allocated;
+	size_t bytes;
+	uint64_t version;
+};
+
+static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
+		    const struct iovec *iov, int count, struct got *got)
+{
+	int rc = session_begin(s, key, key_bytes);
+
+	if (rc)
+		return rc;
+	struct op *op = op_new(s, OP_GET, key, key_bytes);
+	rc = session_set_value(s, &op->value, iov, count);
+	if (rc) {
+		op_free(op);
+		return rc;
 	}
+	op->allocate = !iov;
+	get_start(op);
+	rc = flight_run(op);
+	*got = (struct got){ op->allocated, op->result_bytes, op->result_version };
+	return rc;
+}
+
+/* Without an iov the value is allocated.  A GET that lost its connection is asked
+ * again, once, on a new one. */
+static int run_get(struct kvd_session *s, const void *key, size_t key_bytes,
+		   const struct iovec *iov, int count, struct got *got)
+{
+	int rc = get_once(s, key, key_bytes, iov, count, got);
+
+	return rc == KVD_ECONNECT ? get_once(s, key, key_bytes, iov, count, got) : rc;
+}
+
+int kvd_getv(kvd_session *s, const void *key, size_t key_bytes, const struct iovec *iov,
+	     int iov_count, size_t *value_bytes, uint64_t *version)
+{
+	static const struct iovec none;
+	struct got got;
+	int rc = run_get(s, key, key_bytes, iov ? iov : &none, iov_count, &got);
+
+	if (rc == KVD_OK || rc == KVD_ESPACE)
+		*value_bytes = got.bytes;
+	if (rc == KVD_OK && version)
+		*version = got.version;
+	if (rc == KVD_ESPACE)
+		err_set(&s->err, rc, "the value has %zu bytes: the buffer is too short", got.bytes);
+	return rc;
 }
 
 int kvd_get(kvd_session *s, const void *key, size_t key_bytes, void *value,
 	    size_t value_bytes_max, size_t *value_bytes, uint64_t *version)
 {
-	struct op r = { .allocate = false };
-	int rc = run_get(s, key, key_bytes, value, value_bytes_max, &r);
+	struct iovec all = { value, value_bytes_max };
 
-	if (rc == KVD_OK || rc == KVD_ESPACE)
-		*value_bytes = r.result_bytes;
-	if (rc == KVD_OK && version)
-		*version = r.result_version;
-	if (rc == KVD_ESPACE)
-		err_set(&s->err, rc, "the value has %zu bytes, the buffer %zu", r.result_bytes,
-			value_bytes_max);
-	return rc;
+	return kvd_getv(s, key, key_bytes, &all, 1, value_bytes, version);
 }
 
 int kvd_get_alloc(kvd_session *s, const void *key, size_t key_bytes, void **value,
 		  size_t *value_bytes, uint64_t *version)
 {
-	struct op r = { .allocate = true };
-	int rc = run_get(s, key, key_bytes, NULL, 0, &r);
+	struct got got;
+	int rc = run_get(s, key, key_bytes, NULL, 0, &got);
 
 	if (rc == KVD_ENOMEM)
-		err_set(&s->err, rc, "no memory for a value of %zu bytes", r.result_bytes);
+		err_set(&s->err, rc, "no memory for a value of %zu bytes", got.bytes);
 	if (rc)
 		return rc;
-	*value = r.value;
-	*value_bytes = r.result_bytes;
+	*value = got.allocated;
+	*value_bytes = got.bytes;
 	if (version)
-		*version = r.result_version;
+		*version = got.version;
 	return KVD_OK;
 }
 
 int kvd_exists(kvd_session *s, const void *key, size_t key_bytes, size_t *value_bytes)
 {
-	struct op r = { .allocate = false };
-	int rc = run_get(s, key, key_bytes, NULL, 0, &r);
+	size_t bytes;
+	int rc = kvd_getv(s, key, key_bytes, NULL, 0, &bytes, NULL);
 
 	if (rc != KVD_OK && rc != KVD_ESPACE)
 		return rc;
 	if (value_bytes)
-		*value_bytes = r.result_bytes;
+		*value_bytes = bytes;
 	return KVD_OK;
 }
 
-static int run_change(struct kvd_session *s, enum wire_op wire, const void *key,
-		      size_t key_bytes, const void *value, size_t value_bytes, uint64_t *version)
+int kvd_fate(kvd_session *s, const struct kvd_receipt *receipt, int *result, uint64_t *version)
 {
 	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	struct changed changed;
 
-	for (;;) {
-		int rc = begin(s, key, key_bytes);
-		if (rc)
-			return rc;
-		struct op *op = op_new(s, OP_CHANGE, key, key_bytes);
-		s->counters.changes++;
-		rc = change_start(op, wire, 0, value, value_bytes, 0);
-		if (rc) {
-			op_free(op);
-			return rc;
-		}
-		rc = flight_run(op);
-		uint64_t done = op->result_version;
-		struct kvd_receipt sent = op->sent;
-		if (rc == KVD_EUNKNOWN && session_now_ns() < deadline &&
-		    fate_resolve(s, &sent, deadline, &rc, &done))
-			continue;
-		if (rc == KVD_OK && version)
-			*version = done;
-		return rc;
-	}
+	if (flight_settle(s))
+		return fail_busy(s);
+	int rc = fate_ask(s, receipt, deadline, result, &changed);
+	if (rc == KVD_OK && version)
+		*version = changed.version;
+	return rc;
 }
 
 void kvd_session_receipt(kvd_session *s, struct kvd_receipt *receipt)
@@ -335,54 +359,16 @@ void kvd_session_receipt(kvd_session *s, struct kvd_receipt *receipt)
 	s->receipt = receipt;
 }
 
-int kvd_fate(kvd_session *s, const struct kvd_receipt *receipt, int *result, uint64_t *version)
-{
-	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
-	uint64_t v = 0;
-
-	if (flight_settle(s))
-		return err_set(&s->err, KVD_EINVAL,
-			       "operations are in flight: take their completions with kvd_poll first");
-	int rc = fate_ask(s, receipt, deadline, result, &v);
-	if (rc == KVD_OK && version)
-		*version = v;
-	return rc;
-}
-
-static int check_value(struct kvd_session *s, size_t value_bytes)
-{
-	if (value_bytes > KVD_VALUE_BYTES_MAX)
-		return err_set(&s->err, KVD_ETOOBIG, "the value has %zu bytes: the limit is %llu",
-			       value_bytes, KVD_VALUE_BYTES_MAX);
-	return 0;
-}
-
-int kvd_put(kvd_session *s, const void *key, size_t key_bytes, const void *value,
-	    size_t value_bytes, uint64_t *version)
-{
-	int rc = check_value(s, value_bytes);
-
-	return rc ? rc : run_change(s, WIRE_PUT, key, key_bytes, value, value_bytes, version);
-}
-
-int kvd_del(kvd_session *s, const void *key, size_t key_bytes)
-{
-	return run_change(s, WIRE_DELETE, key, key_bytes, NULL, 0, NULL);
-}
-
 /* A call that kvd answers with a payload: in *payload until the next call. */
 static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, size_t key_bytes,
 		    uint64_t arg, struct wire_reply *reply, const uint8_t **payload,
 		    size_t *payload_bytes)
 {
-	if (flight_settle(s))
-		return err_set(&s->err, KVD_EINVAL,
-			       "operations are in flight: take their completions with kvd_poll first");
-	int rc = session_ready(s);
+	int rc = flight_settle(s) ? fail_busy(s) : session_ready(s);
 	if (rc)
 		return rc;
 	struct op *op = op_new(s, OP_CALL, key, key_bytes);
-	change_start(op, wire, 0, NULL, 0, arg);
+	change_start(op, &(struct wire_request){ .op = (uint8_t)wire, .version = arg });
 	rc = flight_run(op);
 	if (rc)
 		return rc;
@@ -474,8 +460,8 @@ int kvd_keys(kvd_session *s, const void *prefix, size_t prefix_bytes,
 
 /* ---------------------------------------------------------- many in flight */
 
-static int submit(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes,
-		  void *tag, struct op **op)
+int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes,
+		   void *tag, struct op **op)
 {
 	int rc = check_key(s, key, key_bytes);
 
@@ -493,46 +479,29 @@ static int submit(struct kvd_session *s, enum op_kind kind, const void *key, siz
 	return 0;
 }
 
-int kvd_submit_get(kvd_session *s, const void *key, size_t key_bytes, void *value,
-		   size_t value_bytes_max, void *tag)
+int kvd_submit_getv(kvd_session *s, const void *key, size_t key_bytes, const struct iovec *iov,
+		    int iov_count, void *tag)
 {
 	struct op *op;
-	int rc = submit(s, OP_GET, key, key_bytes, tag, &op);
+	int rc = session_submit(s, OP_GET, key, key_bytes, tag, &op);
 
 	if (rc)
 		return rc;
-	op->value = value;
-	op->value_bytes_max = value_bytes_max;
+	rc = session_set_value(s, &op->value, iov, iov_count);
+	if (rc) {
+		op_free(op);
+		return rc;
+	}
 	get_start(op);
 	return KVD_OK;
 }
 
-static int submit_change(struct kvd_session *s, enum wire_op wire, const void *key,
-			 size_t key_bytes, const void *value, size_t value_bytes, void *tag)
+int kvd_submit_get(kvd_session *s, const void *key, size_t key_bytes, void *value,
+		   size_t value_bytes_max, void *tag)
 {
-	struct op *op;
-	int rc = submit(s, OP_CHANGE, key, key_bytes, tag, &op);
+	struct iovec all = { value, value_bytes_max };
 
-	if (rc)
-		return rc;
-	s->counters.changes++;
-	rc = change_start(op, wire, 0, value, value_bytes, 0);
-	if (rc)
-		op_free(op);
-	return rc;
-}
-
-int kvd_submit_put(kvd_session *s, const void *key, size_t key_bytes, const void *value,
-		   size_t value_bytes, void *tag)
-{
-	int rc = check_value(s, value_bytes);
-
-	return rc ? rc : submit_change(s, WIRE_PUT, key, key_bytes, value, value_bytes, tag);
-}
-
-int kvd_submit_del(kvd_session *s, const void *key, size_t key_bytes, void *tag)
-{
-	return submit_change(s, WIRE_DELETE, key, key_bytes, NULL, 0, tag);
+	return kvd_submit_getv(s, key, key_bytes, &all, 1, tag);
 }
 
 int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int timeout_ms)
@@ -550,7 +519,8 @@ int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int ti
 			s->done_end = &s->done;
 		completions[n++] = (struct kvd_completion){ .tag = op->tag, .result = op->result,
 							    .value_bytes = op->result_bytes,
-							    .version = op->result_version };
+							    .version = op->result_version,
+							    .number = op->result_number };
 		op_free(op);
 	}
 	return n;

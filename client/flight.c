@@ -3,9 +3,9 @@
  * What is in flight: work requests are collected while operations advance, and
  * posted with one doorbell; completions advance operations.
  *
- * wr_id: bit 0..15 the operation, 16 set if it is one of a GET's READs, 17..63
- * how many work requests were posted up to this one, which are all complete when
- * this one is.
+ * wr_id: bit 0..15 the operation, 16 set if it waits for this (a GET's READ, a SEND
+ * from the caller's memory), 17..63 how many work requests were posted up to this
+ * one, which are all complete when this one is.
  */
 #include <errno.h>
 #include <poll.h>
@@ -40,18 +40,20 @@ struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, siz
 	s->in_flight++;
 	op->kind = kind;
 	op->phase = PHASE_IDLE;
-	op->done = false;
+	op->ended = op->done = false;
 	op->tag = NULL;
-	op->value = NULL;
-	op->value_bytes_max = 0;
+	op->value.count = 0;
+	op->value.bytes = 0;
+	op->value.registered = false;
 	op->allocate = false;
-	op->mr = NULL;
+	op->allocated = NULL;
 	op->reads = 0;
+	op->direct = false;
 	op->locked = op->mark_clear = false;
-	op->token = op->wait_ms = 0;
-	op->fate = NULL;
+	op->token = 0;
 	op->payload_bytes = 0;
-	op->deadline_ns = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	op->begun_ns = op->sent_ns = session_now_ns();
+	op->deadline_ns = op->begun_ns + (uint64_t)s->client->options.timeout_ms * 1000000;
 	op->key_bytes = (uint32_t)key_bytes;
 	if (key_bytes) {
 		memcpy(op->key, key, key_bytes);
@@ -74,15 +76,16 @@ void op_done(struct op *op, int result)
 {
 	struct kvd_session *s = op->session;
 
-	if (op->mr) {
-		s->verbs->dereg_mr(op->mr);
-		op->mr = NULL;
-	}
-	if (result != KVD_OK && op->allocate) {
-		free(op->value);
-		op->value = NULL;
+	pieces_release(&op->value, s->client);
+	if (result != KVD_OK) {
+		free(op->allocated);
+		op->allocated = NULL;
 	}
 	op->result = result;
+	if (op->kind == OP_CHANGE && op->reads && !s->broken) {
+		op->ended = true; /* its SEND is not complete */
+		return;
+	}
 	op->done = true;
 	op->next = NULL;
 	*s->done_end = op;
@@ -96,15 +99,15 @@ uint32_t flight_room(const struct kvd_session *s)
 	return s->sq_depth - (uint32_t)(s->sq_posted - s->sq_done);
 }
 
-static struct ibv_send_wr *new_wr(struct op *op, bool read, bool signal)
+static struct ibv_send_wr *new_wr(struct op *op, bool awaited, bool signal)
 {
 	struct kvd_session *s = op->session;
 	struct ibv_send_wr *wr = &s->wr[s->wr_count];
 
 	s->sq_posted++;
 	*wr = (struct ibv_send_wr){
-		.wr_id = op->index | (uint64_t)read << 16 | s->sq_posted << 17,
-		.sg_list = s->sge[s->wr_count],
+		.wr_id = op->index | (uint64_t)awaited << 16 | s->sq_posted << 17,
+		.sg_list = s->sge + (size_t)s->wr_count * s->sge_max,
 		.num_sge = 1,
 		.send_flags = signal ? IBV_SEND_SIGNALED : 0,
 	};
@@ -115,31 +118,27 @@ static struct ibv_send_wr *new_wr(struct op *op, bool read, bool signal)
 	return wr;
 }
 
-void op_read_split(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes,
-		   void *to2, uint32_t lkey2, uint32_t bytes2, bool last)
+static void new_read(struct op *op, uint64_t remote, uint32_t rkey, uint32_t bytes, bool last,
+		     struct ibv_send_wr **wr)
 {
 	struct kvd_session *s = op->session;
-	struct ibv_send_wr *wr = new_wr(op, true, last);
-	unsigned n = 0;
 
-	if (bytes)
-		wr->sg_list[n++] = (struct ibv_sge){ (uintptr_t)to, bytes, s->memory_mr->lkey };
-	if (bytes2)
-		wr->sg_list[n++] = (struct ibv_sge){ (uintptr_t)to2, bytes2, lkey2 };
-	wr->num_sge = (int)n;
-	wr->opcode = IBV_WR_RDMA_READ;
-	wr->wr.rdma.remote_addr = remote;
-	wr->wr.rdma.rkey = rkey;
+	*wr = new_wr(op, true, last);
+	(*wr)->opcode = IBV_WR_RDMA_READ;
+	(*wr)->wr.rdma.remote_addr = remote;
+	(*wr)->wr.rdma.rkey = rkey;
 	op->reads += last;
 	s->counters.reads++;
-	s->counters.read_bytes += bytes + bytes2;
+	s->counters.read_bytes += bytes;
 }
 
-void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t lkey,
-	     uint32_t bytes, bool last)
+void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes, bool last)
 {
-	(void)lkey;
-	op_read_split(op, remote, rkey, to, bytes, NULL, 0, 0, last);
+	struct ibv_send_wr *wr;
+
+	new_read(op, remote, rkey, bytes, last, &wr);
+	wr->sg_list[0] =
+		(struct ibv_sge){ (uintptr_t)to, bytes, op->session->memory_mr->lkey };
 }
 
 void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired)
@@ -158,18 +157,53 @@ void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, ui
 	s->counters.atomics++;
 }
 
+uint32_t op_read_item(struct op *op, uint64_t remote, uint32_t rkey, uint64_t from,
+		      uint32_t head_bytes, uint32_t bytes)
+{
+	struct kvd_session *s = op->session;
+	struct ibv_send_wr *wr;
+	struct ibv_sge sge[SGE_MAX];
+	uint32_t head = from < head_bytes ? head_bytes - (uint32_t)from : 0, covered = 0;
+	unsigned n = 0;
+
+	if (head > bytes)
+		head = bytes;
+	if (head)
+		sge[n++] = (struct ibv_sge){ (uintptr_t)op->memory->item + from, head,
+					     s->memory_mr->lkey };
+	if (bytes > head)
+		n += pieces_sge(&op->value, from + head - head_bytes, bytes - head, sge + n,
+				s->sge_max - n, &covered);
+	new_read(op, remote, rkey, head + covered, true, &wr);
+	memcpy(wr->sg_list, sge, n * sizeof *sge);
+	wr->num_sge = (int)n;
+	return head + covered;
+}
+
+/*
+ * A short value that stands in registered memory is gathered from there, and then
+ * the operation ends only after the send has completed too: the memory is the
+ * caller's again.
+ */
 void op_send(struct op *op, uint32_t bytes)
 {
 	struct kvd_session *s = op->session;
-	struct ibv_send_wr *wr = new_wr(op, false, s->unsignaled + 1 >= SIGNAL_EVERY);
+	bool gather = op->direct;
+	struct ibv_send_wr *wr = new_wr(op, gather, gather || s->unsignaled + 1 >= SIGNAL_EVERY);
+	uint32_t covered = 0;
 
 	wr->sg_list[0] = (struct ibv_sge){ (uintptr_t)op->memory->message, bytes,
 					   s->memory_mr->lkey };
+	if (gather) {
+		wr->num_sge += (int)pieces_sge(&op->value, 0, (uint32_t)op->value.bytes,
+					       wr->sg_list + 1, s->sge_max - 1, &covered);
+		op->reads++;
+	}
 	wr->opcode = IBV_WR_SEND;
-	if (bytes <= s->inline_bytes)
+	if (bytes + covered <= s->inline_bytes)
 		wr->send_flags |= IBV_SEND_INLINE;
 	s->counters.messages++;
-	s->counters.message_bytes += bytes;
+	s->counters.message_bytes += bytes + covered;
 }
 
 int flight_flush(struct kvd_session *s)
@@ -209,11 +243,12 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 		return;
 	}
 	op = &s->ops[reply->request_id % DEPTH_MAX];
-	if (op->phase != PHASE_REPLY || op->done || op->request_id != reply->request_id) {
+	if (op->phase != PHASE_REPLY || op->done || op->ended || op->request_id != reply->request_id) {
 		session_fail(s, KVD_EPROTOCOL, "%s answered a request that nobody made",
 			     s->client->addr.text);
 		return;
 	}
+	clock_learn(&s->clock, reply->clock_ms, op->sent_ns, session_now_ns());
 	op->reply = *reply;
 	op->payload_bytes = bytes - (uint32_t)sizeof *reply;
 	if (op->kind == OP_UNLOCK) {
@@ -248,8 +283,10 @@ static void completed(struct kvd_session *s, const struct ibv_wc *wc, bool recei
 		op->reads--;
 		if (op->phase == PHASE_CAS)
 			lock_advance(op);
-		else
+		else if (op->kind != OP_CHANGE)
 			get_advance(op);
+		else if (op->ended && !op->reads)
+			op_done(op, op->result);
 	}
 }
 
@@ -283,26 +320,56 @@ static void look_at_cm(struct kvd_session *s)
 			     words);
 }
 
+/* The channel does not block: false if it has no event. */
+static bool take_event(struct kvd_session *s)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (s->verbs->get_cq_event(s->comp, &cq, &context))
+		return false;
+	if (++s->events == 64) {
+		s->verbs->ack_cq_events(s->cq, s->events);
+		s->events = 0;
+	}
+	return true;
+}
+
 static void sleep_until(struct kvd_session *s, uint64_t until_ns)
 {
 	struct pollfd fds[2] = { { .fd = s->comp->fd, .events = POLLIN },
 				 { .fd = s->channel->fd, .events = POLLIN } };
 	uint64_t now = session_now_ns();
 	uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
-	struct ibv_cq *cq;
-	void *context;
 
 	if (ibv_req_notify_cq(s->cq, 0) || poll_once(s) != 0)
 		return;
 	if (poll(fds, 2, ms > 1000 ? 1000 : (int)ms) <= 0)
 		return;
-	if ((fds[0].revents & POLLIN) && !s->verbs->get_cq_event(s->comp, &cq, &context) &&
-	    ++s->events == 64) {
-		s->verbs->ack_cq_events(s->cq, s->events);
-		s->events = 0;
-	}
+	if (fds[0].revents & POLLIN)
+		take_event(s);
 	if (fds[1].revents & POLLIN)
 		look_at_cm(s);
+}
+
+void flight_arm(struct kvd_session *s)
+{
+	int n = 0;
+
+	flight_flush(s);
+	if (s->connected && !s->broken) {
+		while (take_event(s))
+			;
+		look_at_cm(s);
+	}
+	/* What completes between the request and the look may have used it up. */
+	do {
+		if (!s->connected || s->broken || s->done)
+			break;
+		n = ibv_req_notify_cq(s->cq, 0) ? -1 : poll_once(s);
+	} while (n > 0);
+	if (s->broken)
+		flight_abort(s);
 }
 
 /* An operation that takes too long ends the session: its fate is open. */
@@ -364,8 +431,9 @@ void flight_abort(struct kvd_session *s)
 			op_free(op);
 			continue;
 		}
-		op_done(op, op->kind == OP_CHANGE && (code == KVD_ECONNECT || code == KVD_ETIMEDOUT)
-				    ? KVD_EUNKNOWN : code);
+		bool unknown = op->kind == OP_CHANGE &&
+			       (code == KVD_ECONNECT || code == KVD_ETIMEDOUT);
+		op_done(op, op->ended ? op->result : unknown ? KVD_EUNKNOWN : code);
 	}
 }
 

@@ -30,6 +30,8 @@
 #define TORN_MAX 8u
 #define TORN_HINT_MAX 1u /* where only the mirror says that there is an item */
 #define CHAIN_MAX 64u
+#define ITEM_BYTES_MAX (layout_len_decode(layout_len_encode(layout_item_bytes( \
+	LAYOUT_KEY_BYTES_MAX, LAYOUT_VALUE_BYTES_MAX))))
 
 enum verdict {
 	ITEM_LIVE,
@@ -61,30 +63,42 @@ static void read_table(struct op *op, uint64_t offset, void *to, uint32_t bytes,
 {
 	const struct wire_welcome *w = &op->session->welcome;
 
-	op_read(op, w->table_addr + offset, w->table_rkey, to, 0, bytes, last);
+	op_read(op, w->table_addr + offset, w->table_rkey, to, bytes, last);
 }
 
 /* ---------------------------------------------------------------- fallback */
 
-static void send_get(struct op *op)
+static void drop_allocated(struct op *op)
 {
-	if (op->mr) {
-		op->session->verbs->dereg_mr(op->mr);
-		op->mr = NULL;
-	}
-	if (op->allocate) {
-		free(op->value);
-		op->value = NULL;
-	}
-	/* A caller without any room asks for the length only. */
-	bool head = !op->allocate && !op->value_bytes_max;
-	change_start(op, WIRE_GET, head ? WIRE_HEAD : 0, NULL, 0, 0);
+	if (!op->allocated)
+		return;
+	pieces_release(&op->value, client_of(op));
+	op->value.count = 0;
+	op->value.bytes = 0;
+	free(op->allocated);
+	op->allocated = NULL;
+}
+
+/* `head`: for the version and the length only. */
+static void send_get(struct op *op, bool head)
+{
+	struct wire_request request = { .op = WIRE_GET, .flags = head ? WIRE_HEAD : 0 };
+
+	drop_allocated(op);
+	op->asked_head = head;
+	op->sent_ns = session_now_ns();
+	change_start(op, &request);
+}
+
+static bool wants_head(const struct op *op)
+{
+	return !op->allocate && !op->value.bytes;
 }
 
 static void ask_server(struct op *op)
 {
 	op->session->counters.fallbacks++;
-	send_get(op);
+	send_get(op, wants_head(op));
 }
 
 static void again(struct op *op)
@@ -100,6 +114,21 @@ static void again(struct op *op)
 
 /* ----------------------------------------------------------------- deliver */
 
+/* Memory for a value of up to `bytes`; false: the operation has ended. */
+static bool allocate(struct op *op, uint64_t bytes)
+{
+	op->allocated = malloc(bytes + 1);
+	if (!op->allocated) {
+		op->result_bytes = bytes;
+		op_done(op, KVD_ENOMEM);
+		return false;
+	}
+	struct iovec all = { op->allocated, bytes };
+	pieces_set(&op->value, &all, 1);
+	return true;
+}
+
+/* `value`: NULL if it stands where it belongs. */
 static void deliver(struct op *op, const struct layout_item *item, const uint8_t *value)
 {
 	uint64_t bytes = layout_value_bytes(item->lengths);
@@ -108,22 +137,16 @@ static void deliver(struct op *op, const struct layout_item *item, const uint8_t
 		op->session->counters.mirror_hits++;
 	op->result_bytes = bytes;
 	op->result_version = layout_state_version(item->state);
-	if (op->allocate && !op->value) {
-		op->value = malloc(bytes + 1);
-		if (!op->value) {
-			op_done(op, KVD_ENOMEM);
-			return;
-		}
-		op->value_bytes_max = bytes;
-	}
-	if (bytes > op->value_bytes_max) {
+	if (op->allocate && !op->allocated && !allocate(op, bytes))
+		return;
+	if (bytes > op->value.bytes) {
 		op_done(op, KVD_ESPACE);
 		return;
 	}
-	if (value != op->value && bytes)
-		memcpy(op->value, value, bytes);
-	if (op->allocate)
-		op->value[bytes] = '\0';
+	if (value)
+		pieces_scatter(&op->value, value, bytes);
+	if (op->allocated)
+		op->allocated[bytes] = '\0';
 	op_done(op, KVD_OK);
 }
 
@@ -143,15 +166,10 @@ static void no_entry(struct op *op)
 
 /* ------------------------------------------------------------------ verify */
 
-/* Whether the READ went partly to the caller's memory. */
-static bool is_split(const struct op *op)
-{
-	return op->mr != NULL;
-}
-
+/* The value behind the item's key; NULL: it went into the caller's memory. */
 static const uint8_t *value_of(const struct op *op, const struct layout_item *item)
 {
-	return is_split(op) ? op->value : item->data + op->key_bytes;
+	return op->direct ? NULL : item->data + op->key_bytes;
 }
 
 static uint64_t checksum(const struct op *op, const struct layout_item *item, uint64_t version,
@@ -159,8 +177,8 @@ static uint64_t checksum(const struct op *op, const struct layout_item *item, ui
 {
 	uint64_t value_bytes = layout_value_bytes(item->lengths);
 
-	if (is_split(op))
-		return hash_item_split(item, op->key_bytes, op->value, value_bytes, version, offset);
+	if (op->direct)
+		return pieces_checksum(&op->value, value_bytes, item, op->key_bytes, version, offset);
 	return hash_item(item, layout_item_bytes(layout_key_bytes(item->lengths), value_bytes),
 			 version, offset);
 }
@@ -207,7 +225,7 @@ static enum verdict verify(const struct op *op, const struct layout_item *item, 
 	if (verdict_of(kind) == ITEM_TORN || bytes > length)
 		return ITEM_TORN;
 	bool mine = key_bytes == op->key_bytes && !memcmp(item->data, op->key, key_bytes);
-	if (key_bytes != op->key_bytes && is_split(op))
+	if (key_bytes != op->key_bytes && op->direct)
 		return ITEM_UNTOLD;
 	if (checksum(op, item, layout_state_version(state), offset) != item->checksum)
 		return ITEM_TORN;
@@ -573,75 +591,65 @@ static void start_over(struct op *op)
 
 /* -------------------------------------------------------------------- item */
 
-/* Posts the next chunks of a long READ, as far as the send queue has room. */
+static uint32_t head_bytes(const struct op *op)
+{
+	return (uint32_t)sizeof(struct layout_item) + op->key_bytes;
+}
+
+/* Posts the next READs of an item whose value goes to the caller's memory, as far as
+ * the send queue has room. */
 static void read_more(struct op *op)
 {
 	struct kvd_session *s = op->session;
 	const struct wire_welcome *w = &s->welcome;
-	uint64_t head = sizeof(struct layout_item) + op->key_bytes;
 	uint64_t base = w->table_addr + layout_word_offset(op->word);
+	uint64_t max = client_of(op)->limits.message_bytes_max;
 
 	while (op->posted < op->length && flight_room(s) > s->sq_depth / 2) {
-		uint64_t left = op->length - op->posted, max = client_of(op)->limits.message_bytes_max;
-		uint32_t bytes = (uint32_t)(left < max ? left : max);
-		if (op->posted == 0)
-			op_read_split(op, base, w->table_rkey, op->memory->item, (uint32_t)head,
-				      op->value, op->mr->lkey, bytes - (uint32_t)head, true);
-		else
-			op_read_split(op, base + op->posted, w->table_rkey, NULL, 0,
-				      op->value + (op->posted - head), op->mr->lkey, bytes, true);
-		op->posted += bytes;
+		uint64_t left = op->length - op->posted;
+		op->posted += op_read_item(op, base + op->posted, w->table_rkey, op->posted,
+					   head_bytes(op), (uint32_t)(left < max ? left : max));
 	}
 }
 
-static void unregister(struct op *op)
+/* What surely has no room is READ without its value. */
+static void read_direct(struct op *op)
 {
-	if (op->mr)
-		op->session->verbs->dereg_mr(op->mr);
-	op->mr = NULL;
-}
+	unsigned code = layout_word_len_code(op->word);
+	uint64_t room = op->length - head_bytes(op);
 
-/* What serves this GET already may be for a shorter item than is to be READ now. */
-static void drop_short(struct op *op, uint64_t room)
-{
-	if (op->allocate && op->value && op->value_bytes_max < room) {
-		unregister(op);
-		free(op->value);
-		op->value = NULL;
-	}
-	if (op->mr && op->mr->length < room && op->mr->length < op->value_bytes_max)
-		unregister(op);
+	op->direct = true;
+	if (head_bytes(op) + op->value.bytes <= layout_len_decode(code - 1))
+		op->length = head_bytes(op);
+	else if (op->value.bytes < room)
+		op->length = head_bytes(op) + op->value.bytes;
+	op->posted = 0;
+	read_more(op);
 }
 
 /* A long item: its value straight into the caller's memory. */
 static void read_long(struct op *op)
 {
 	struct kvd_session *s = op->session;
-	uint64_t head = sizeof(struct layout_item) + op->key_bytes;
-	uint64_t room = op->length - head;
+	uint64_t room = op->length - head_bytes(op);
 
-	drop_short(op, room);
-	if (op->allocate && !op->value) {
-		op->value = malloc(room + 1);
-		op->value_bytes_max = room;
-		if (!op->value) {
-			op_done(op, KVD_ENOMEM);
+	if (op->allocate && op->value.bytes < room) {
+		drop_allocated(op);
+		if (!allocate(op, room))
 			return;
-		}
 	}
-	if (op->value_bytes_max < room)
-		room = op->value_bytes_max;
-	if (!op->mr && room)
-		op->mr = s->verbs->reg_mr(client_of(op)->pd, op->value, room,
-					  IBV_ACCESS_LOCAL_WRITE);
-	if (!op->mr) {
-		ask_server(op);
+	int rc = pieces_register(&op->value, client_of(op), IBV_ACCESS_LOCAL_WRITE);
+	if (rc) {
+		op_done(op, err_set_errno(&s->err, KVD_EDEVICE, rc,
+					  "can't register a buffer of %zu bytes: the locked-memory limit "
+					  "may be too low (see 'ulimit -l')", op->value.bytes));
 		return;
 	}
-	op->length = head + room;
-	op->posted = 0;
-	read_more(op);
+	read_direct(op);
 }
+
+/* Under this, copying a value is cheaper than scattering it. */
+#define SCATTER_BYTES_MIN 1024u
 
 static void read_item(struct op *op, uint64_t word, enum phase phase)
 {
@@ -649,19 +657,24 @@ static void read_item(struct op *op, uint64_t word, enum phase phase)
 
 	op->word = word;
 	op->phase = phase;
+	op->direct = false;
 	op->length = layout_len_decode(layout_word_len_code(word));
-	if (offset >= table || op->length < sizeof(struct layout_item)) {
+	if (offset >= table || op->length < sizeof(struct layout_item) ||
+	    op->length > ITEM_BYTES_MAX) {
 		start_over(op);
 		return;
 	}
 	if (op->length > table - offset)
 		op->length = table - offset;
-	if (op->length <= OP_ITEM_BYTES) {
-		unregister(op);
+	if (op->length > OP_ITEM_BYTES) {
+		read_long(op);
+	} else if (op->length >= SCATTER_BYTES_MIN && !op->allocate &&
+		   op->value.bytes >= op->length - head_bytes(op) &&
+		   pieces_find(&op->value, client_of(op))) {
+		read_direct(op);
+	} else {
 		op->posted = op->length;
 		read_table(op, offset, op->memory->item, (uint32_t)op->length, true);
-	} else {
-		read_long(op);
 	}
 }
 
@@ -679,7 +692,7 @@ static bool is_cut(const struct op *op, const struct layout_item *item)
 {
 	uint64_t bytes = layout_item_bytes(layout_key_bytes(item->lengths),
 					   layout_value_bytes(item->lengths));
-	return is_split(op) && bytes > op->length &&
+	return op->direct && !op->allocate && bytes > op->length &&
 	       bytes <= layout_len_decode(layout_word_len_code(op->word)) &&
 	       layout_key_bytes(item->lengths) == op->key_bytes &&
 	       !memcmp(item->data, op->key, op->key_bytes);
@@ -693,18 +706,35 @@ static enum verdict cut_verdict(enum layout_kind kind)
 	return v == ITEM_LIVE ? ITEM_TORN : v == ITEM_DELETED ? ITEM_DEAD : v;
 }
 
+/* A live item: the key's value, unless its time is over (protocols.md, 14). */
+static void got_live(struct op *op, const struct layout_item *item)
+{
+	/* Of a copy kvd has looked already. */
+	bool ends = item->expiry_ms && op->phase != PHASE_COPY;
+	enum clock_verdict v = ends ? clock_judge(&op->session->clock, item->expiry_ms, op->begun_ns,
+						  session_now_ns())
+				    : CLOCK_LIVE;
+
+	if (v == CLOCK_LIVE)
+		deliver(op, item, value_of(op, item));
+	else if (v == CLOCK_EXPIRED)
+		not_found(op);
+	else
+		ask_server(op);
+}
+
 /* Its length is believed if another READ finds the same head: same version, live. */
 static void got_cut(struct op *op, const struct layout_item *item)
 {
-	const uint64_t head[3] = { item->state & ~LAYOUT_PENDING, item->checksum, item->lengths };
+	const uint64_t head[4] = { item->state & ~LAYOUT_PENDING, item->checksum, item->lengths,
+				   item->expiry_ms };
 
 	if (memcmp(head, op->cut, sizeof head)) {
 		memcpy(op->cut, head, sizeof head);
 		read_again(op);
 		return;
 	}
-	op->result_bytes = layout_value_bytes(item->lengths);
-	op_done(op, KVD_ESPACE);
+	got_live(op, item);
 }
 
 static void read_scratch(struct op *op, enum phase phase, void *to, uint32_t bytes,
@@ -722,6 +752,19 @@ static void read_scratch(struct op *op, enum phase phase, void *to, uint32_t byt
 	op->phase = phase;
 	read_table(op, w->scratch_offset + worker * sizeof(struct layout_scratch) + from, to, bytes,
 		   true);
+}
+
+/* The old item of one that is being overwritten.  Of a long one only the header
+ * is: the value is what was READ already. */
+static void read_old_copy(struct op *op)
+{
+	bool whole = op->length <= LAYOUT_INPLACE_BYTES_MAX;
+
+	if (whole)
+		op->direct = false;
+	read_scratch(op, PHASE_UPDATING, op->memory->item,
+		     whole ? (uint32_t)op->length : head_bytes(op),
+		     offsetof(struct layout_scratch, item));
 }
 
 /*
@@ -754,7 +797,7 @@ static void got_item(struct op *op)
 		v = ITEM_TORN;
 	switch (v) {
 	case ITEM_LIVE:
-		deliver(op, item, value_of(op, item));
+		got_live(op, item);
 		return;
 	case ITEM_UNTOLD:
 		if (op->from_mirror || op->tried_count == TRIED_MAX) {
@@ -789,11 +832,7 @@ static void got_item(struct op *op)
 			not_found(op);
 		return;
 	case ITEM_UPDATING:
-		if (is_split(op) || op->length > LAYOUT_INPLACE_BYTES_MAX)
-			read_again(op);
-		else
-			read_scratch(op, PHASE_UPDATING, op->memory->item, (uint32_t)op->length,
-				     offsetof(struct layout_scratch, item));
+		read_old_copy(op);
 		return;
 	case ITEM_PREPARED:
 		read_scratch(op, PHASE_PREPARED, op->memory->small, sizeof op->memory->small, 0);
@@ -813,7 +852,10 @@ static void got_updating(struct op *op)
 
 	if (verify(op, item, op->length, layout_word_offset(op->word)) == ITEM_LIVE &&
 	    layout_state_version(item->state) == op->held_version)
-		deliver(op, item, value_of(op, item));
+		got_live(op, item);
+	else if (is_cut(op, item) && layout_state_kind(item->state) == LAYOUT_LIVE &&
+		 layout_state_version(item->state) == op->held_version)
+		got_cut(op, item);
 	else
 		read_again(op);
 }
@@ -842,7 +884,7 @@ static void got_old(struct op *op)
 
 	if (verify(op, item, op->length, layout_word_offset(op->word)) == ITEM_LIVE &&
 	    layout_state_version(item->state) == op->memory->small[2]) {
-		deliver(op, item, value_of(op, item));
+		got_live(op, item);
 		return;
 	}
 	if (layout_state_kind(item->state) == LAYOUT_LIVE &&
@@ -887,7 +929,7 @@ static void got_txn(struct op *op)
 	bool committed =
 		op->memory->scratch[offsetof(struct layout_scratch, committed) / 8] >= e->version;
 	if (!new && !committed) {
-		deliver(op, item, value_of(op, item));
+		got_live(op, item);
 	} else if (!new) {
 		start_over(op);
 	} else if (committed) {
@@ -909,7 +951,7 @@ static void got_txn_old(struct op *op)
 
 	if ((v == ITEM_LIVE || v == ITEM_OLD) &&
 	    layout_state_version(item->state) == op->held_version)
-		deliver(op, item, value_of(op, item));
+		got_live(op, item);
 	else
 		start_over(op);
 }
@@ -1000,7 +1042,7 @@ void get_start(struct op *op)
 	op->session->counters.gets++;
 	if (client_of(op)->options.get == KVD_GET_MESSAGE && !op->locked) {
 		op->index_read = true; /* by kvd */
-		send_get(op);
+		send_get(op, wants_head(op));
 		return;
 	}
 	locate(op);
@@ -1021,10 +1063,13 @@ void get_reply(struct op *op, const uint8_t *payload)
 
 	if (r->status == WIRE_NOT_FOUND) {
 		not_found(op);
-	} else if (r->status == WIRE_OK && !op->allocate && !op->value_bytes_max) {
+	} else if (r->status == WIRE_OK && op->asked_head) {
 		op->result_bytes = r->value_bytes;
 		op->result_version = r->version;
-		op_done(op, r->value_bytes ? KVD_ESPACE : KVD_OK);
+		if (r->value_bytes && r->value_bytes <= op->value.bytes)
+			send_get(op, false); /* it has become shorter */
+		else
+			op_done(op, r->value_bytes ? KVD_ESPACE : KVD_OK);
 	} else if (r->status == WIRE_OK && (r->flags & WIRE_COPY)) {
 		op->from_mirror = false;
 		read_item(op, r->word, PHASE_COPY);

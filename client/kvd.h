@@ -38,6 +38,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +49,9 @@ extern "C" {
 
 #define KVD_KEY_BYTES_MAX 1024
 #define KVD_VALUE_BYTES_MAX (1ull << 30)
+#define KVD_TTL_MS_MAX 3153600000000ull /* a hundred years */
+#define KVD_IOV_MAX 16                  /* pieces of a value */
+#define KVD_BUFFERS_MAX 1024            /* registered buffers of a client */
 
 /* Results */
 #define KVD_OK 0
@@ -66,6 +70,8 @@ extern "C" {
 #define KVD_EDEVICE (-10)  /* no RDMA device, or it failed */
 #define KVD_ESPACE (-11)   /* the value is longer than the buffer (see kvd_get) */
 #define KVD_ELOST (-12)    /* the lock was lost with its connection */
+#define KVD_ENUMBER (-13)  /* kvd_incr: the value is not a number; it stays */
+#define KVD_ERANGE (-14)   /* kvd_incr: the sum does not fit 64 bits; the value stays */
 
 /* A result in a few words, for any value; static. */
 const char *kvd_strerror(int result);
@@ -109,8 +115,8 @@ struct kvd_options {
 int kvd_client_new(const char *server, const struct kvd_options *options, kvd_client **client);
 void kvd_client_delete(kvd_client **client);
 
-/* The last error of kvd_client_new or kvd_session_new, of any thread; "" if
- * none.  Valid until the client is deleted or fails again. */
+/* The last error of kvd_client_new, kvd_session_new or kvd_buffer_new, of any thread;
+ * "" if none.  Valid until the client is deleted or fails again. */
 const char *kvd_client_error(const kvd_client *client);
 
 /* One line: the device, its kind and why it was chosen.  Lives with the client. */
@@ -127,9 +133,12 @@ const char *kvd_session_error(const kvd_session *session);
  * GET.  Copies the value of a key to `value`, which has room for
  * value_bytes_max bytes; *value_bytes is its length and, where `version` is not
  * NULL, *version its version.  KVD_NOT_FOUND.  KVD_ESPACE: the value is longer
- * than that; *value_bytes is then its length, and nothing else is set.  On any
- * other result the buffer's contents are undefined.  Answered by one-sided
- * READs; no instruction is executed on the server.
+ * than that; *value_bytes is then its length, and nothing else is set.  What of the
+ * buffer is not the value is undefined afterwards, also on another result.
+ * Answered by one-sided READs; no instruction is executed on the server.
+ *
+ * Values over 16 KiB are READ straight into `value`, which is registered for the
+ * call, or once and for all with kvd_buffer_new().
  */
 int kvd_get(kvd_session *session, const void *key, size_t key_bytes, void *value,
 	    size_t value_bytes_max, size_t *value_bytes, uint64_t *version);
@@ -141,18 +150,103 @@ int kvd_get(kvd_session *session, const void *key, size_t key_bytes, void *value
 int kvd_get_alloc(kvd_session *session, const void *key, size_t key_bytes, void **value,
 		  size_t *value_bytes, uint64_t *version);
 
-/* KVD_OK if the key is there, KVD_NOT_FOUND; sets *value_bytes if not NULL. */
+/* The same into up to KVD_IOV_MAX pieces, filled one after the other. */
+int kvd_getv(kvd_session *session, const void *key, size_t key_bytes, const struct iovec *iov,
+	     int iov_count, size_t *value_bytes, uint64_t *version);
+
+/*
+ * KVD_OK if the key is there, KVD_NOT_FOUND; sets *value_bytes if not NULL.  A
+ * message to kvd where the value is over 16 KiB.
+ */
 int kvd_exists(kvd_session *session, const void *key, size_t key_bytes, size_t *value_bytes);
 
 /*
- * Stores a value, new or over the old one.  Sets *version if not NULL.
- * KVD_EFULL: the table has no room for it; the old value stays.
+ * Stores a value, new or over the old one, for ever.  Sets *version if not NULL.
+ * KVD_EFULL: the table has no room for it; the old value stays.  No two changes
+ * give the same version.
  */
 int kvd_put(kvd_session *session, const void *key, size_t key_bytes, const void *value,
 	    size_t value_bytes, uint64_t *version);
 
 /* KVD_OK if the key was deleted, KVD_NOT_FOUND if there was none. */
 int kvd_del(kvd_session *session, const void *key, size_t key_bytes);
+
+/*
+ * Conditions and expiry.  All zero but for the size: as without.  kvd evaluates the
+ * condition and makes the change in one, so of many that say KVD_IF_ABSENT one wins.
+ * A key whose time is over is absent to everybody at once; its memory is reclaimed
+ * in the background.
+ */
+struct kvd_change {
+	/* sizeof(struct kvd_change), so that the struct can grow. */
+	size_t size;
+	/* Expires so long after kvd got the message, to KVD_TTL_MS_MAX; 0: never.
+	 * A time in the past, as a negative number, is over that limit: KVD_EINVAL. */
+	uint64_t ttl_ms;
+	int condition;    /* KVD_ALWAYS or KVD_IF_* */
+	uint64_t version; /* of KVD_IF_VERSION: the key has just this version */
+};
+#define KVD_ALWAYS 0
+#define KVD_IF_ABSENT 1
+#define KVD_IF_PRESENT 2
+#define KVD_IF_VERSION 3
+
+/*
+ * kvd_put under a condition or with a time to live; `change` may be NULL.
+ * KVD_CONDITION: nothing was done; *version (if not NULL) is the key's, 0 if there
+ * is no such key.
+ */
+int kvd_put_with(kvd_session *session, const void *key, size_t key_bytes, const void *value,
+		 size_t value_bytes, const struct kvd_change *change, uint64_t *version);
+
+/* The same from up to KVD_IOV_MAX pieces, one behind the other. */
+int kvd_putv(kvd_session *session, const void *key, size_t key_bytes, const struct iovec *iov,
+	     int iov_count, const struct kvd_change *change, uint64_t *version);
+
+/* kvd_del under a condition (ttl_ms 0); *version is of what was deleted. */
+int kvd_del_with(kvd_session *session, const void *key, size_t key_bytes,
+		 const struct kvd_change *change, uint64_t *version);
+
+/*
+ * Adds to a number, which is kept as decimal text ("-17").  An absent key counts
+ * from *initial, or is KVD_NOT_FOUND if that is NULL.  *number (if not NULL) is the
+ * sum.  ttl_ms is for a key that this call makes; another keeps its expiry.
+ * KVD_ENUMBER: the value is anything else than a whole number of 64 bits as
+ * kvd_incr writes it (no blanks, no "+", no leading zeros).  KVD_ERANGE: the sum
+ * would not be one.  Either way it stays.
+ */
+int kvd_incr(kvd_session *session, const void *key, size_t key_bytes, int64_t delta,
+	     const int64_t *initial, const struct kvd_change *change, int64_t *number);
+
+/*
+ * Appends to a value; an absent key counts as empty.  *total_bytes (if not NULL) is
+ * the length then.  ttl_ms as of kvd_incr.  KVD_ETOOBIG: it would be over
+ * KVD_VALUE_BYTES_MAX, and stays.  kvd copies a value of over 4 KB to append to it,
+ * and needs memory for both meanwhile.
+ */
+int kvd_append(kvd_session *session, const void *key, size_t key_bytes, const void *value,
+	       size_t value_bytes, const struct kvd_change *change, size_t *total_bytes);
+
+/* A new time to live for a key that is there (0: for ever); KVD_NOT_FOUND.  Needs no
+ * memory, whatever the length of the value; gives it a new version. */
+int kvd_touch(kvd_session *session, const void *key, size_t key_bytes, uint64_t ttl_ms);
+
+/*
+ * Registered buffers: memory that values are sent from and READ into without a copy
+ * and without registering it for each call.  Whatever part of it is given to a call
+ * as a value, or as a piece of one, is recognised by its address.  (Values so short
+ * that copying is cheaper are copied: up to 512 bytes out, 1 KB in.)
+ *
+ * The memory belongs to the caller, who keeps it mapped until the _delete, and
+ * calls that only when no operation uses it.  kvd can read it all the while, and
+ * nobody can write it.  Any thread; needs a session to have been made before, whose
+ * device the memory is registered with.  KVD_EINVAL: a part of it is registered
+ * already; KVD_ETOOBIG: KVD_BUFFERS_MAX are; KVD_EDEVICE: the locked-memory limit.
+ * kvd_client_error() says which.
+ */
+typedef struct kvd_buffer kvd_buffer;
+int kvd_buffer_new(kvd_client *client, void *addr, size_t bytes, kvd_buffer **buffer);
+void kvd_buffer_delete(kvd_buffer **buffer);
 
 /*
  * Many in flight.  A submit starts an operation and returns KVD_OK, KVD_EBUSY
@@ -165,9 +259,10 @@ int kvd_del(kvd_session *session, const void *key, size_t key_bytes);
  */
 struct kvd_completion {
 	void *tag;
-	int result;         /* as of kvd_get, kvd_put, kvd_del */
-	size_t value_bytes; /* of a GET: the value's length */
+	int result;         /* as of the synchronous call */
+	size_t value_bytes; /* of a GET, PUT, append: the value's length */
 	uint64_t version;
+	int64_t number;     /* of kvd_submit_incr: the sum */
 };
 
 int kvd_submit_get(kvd_session *session, const void *key, size_t key_bytes, void *value,
@@ -175,6 +270,25 @@ int kvd_submit_get(kvd_session *session, const void *key, size_t key_bytes, void
 int kvd_submit_put(kvd_session *session, const void *key, size_t key_bytes, const void *value,
 		   size_t value_bytes, void *tag);
 int kvd_submit_del(kvd_session *session, const void *key, size_t key_bytes, void *tag);
+
+/* The others.  The arrays of pieces, `change` and `initial` are copied. */
+int kvd_submit_getv(kvd_session *session, const void *key, size_t key_bytes,
+		    const struct iovec *iov, int iov_count, void *tag);
+int kvd_submit_putv(kvd_session *session, const void *key, size_t key_bytes,
+		    const struct iovec *iov, int iov_count, const struct kvd_change *change,
+		    void *tag);
+int kvd_submit_put_with(kvd_session *session, const void *key, size_t key_bytes,
+			const void *value, size_t value_bytes, const struct kvd_change *change,
+			void *tag);
+int kvd_submit_del_with(kvd_session *session, const void *key, size_t key_bytes,
+			const struct kvd_change *change, void *tag);
+int kvd_submit_incr(kvd_session *session, const void *key, size_t key_bytes, int64_t delta,
+		    const int64_t *initial, const struct kvd_change *change, void *tag);
+int kvd_submit_append(kvd_session *session, const void *key, size_t key_bytes,
+		      const void *value, size_t value_bytes, const struct kvd_change *change,
+		      void *tag);
+int kvd_submit_touch(kvd_session *session, const void *key, size_t key_bytes, uint64_t ttl_ms,
+		     void *tag);
 
 /*
  * Makes progress and takes up to `max` completions; the count, 0 if there were
@@ -299,6 +413,41 @@ int kvd_txn_commit(kvd_txn_t **txn, uint64_t *version);
 int kvd_update(kvd_session *session, const void *key, size_t key_bytes,
 	       int (*change)(void *arg, void *value, size_t *value_bytes), void *arg,
 	       size_t value_bytes_max, int timeout_ms);
+
+/*
+ * In an event loop: kvd_fd() is a descriptor to wait on (poll, epoll) until it is
+ * readable, or a KVD_E*.  Level-triggered, and the session's own: don't read or
+ * close it.  It stays the same when the session connects again.
+ *
+ * The order is: submit; kvd_arm(); if that is 1, kvd_poll() at once and arm again;
+ * if it is 0, wait for the descriptor, then kvd_poll() with a timeout_ms of 0.
+ * kvd_arm() posts what was submitted and asks for an event on the next completion;
+ * without it there is none.  While operations are in flight call kvd_poll() at the
+ * latest after the client's timeout_ms: that is what notices one that takes too long.
+ */
+int kvd_fd(kvd_session *session);
+int kvd_arm(kvd_session *session);
+
+/*
+ * Many keys in one call, posted with as few doorbells as the session's depth lets.
+ * Each item gets its own result, as of kvd_get and kvd_put_with; the order in which
+ * they are executed is open, also for items of the same key.  The call returns the
+ * first error among them, or KVD_OK.  `value` and `value_bytes_max` are where a
+ * value goes (kvd_mget); `value` and `value_bytes` what is stored (kvd_mput).  A
+ * change that broke off is KVD_EUNKNOWN.
+ */
+struct kvd_item {
+	const void *key;
+	size_t key_bytes;
+	void *value;
+	size_t value_bytes_max;
+	size_t value_bytes; /* set by kvd_mget, as kvd_get sets it */
+	uint64_t version;   /* set with KVD_OK */
+	int result;
+};
+int kvd_mget(kvd_session *session, struct kvd_item *items, size_t count);
+int kvd_mput(kvd_session *session, struct kvd_item *items, size_t count,
+	     const struct kvd_change *change);
 
 /* Deletes every key.  Not atomic: changes made meanwhile may stay. */
 int kvd_flush(kvd_session *session);

@@ -68,8 +68,8 @@ void lock_advance(struct op *op)
 	uint64_t was = op->memory->small[0];
 
 	if (op->kind == OP_UNLOCK && was == (op->token | LAYOUT_LOCK_WAIT)) {
-		op->kind = OP_UNLOCK;
-		change_start(op, WIRE_UNLOCK, 0, NULL, 0, op->stripe);
+		change_start(op, &(struct wire_request){ .op = WIRE_UNLOCK, .token = op->token,
+							 .version = op->stripe });
 		return;
 	}
 	if (op->kind == OP_UNLOCK)
@@ -92,10 +92,10 @@ static int wait_in_queue(struct kvd_session *s, uint64_t stripe, uint64_t token,
 	struct op *op = op_new(s, OP_CALL, NULL, 0);
 	int rc;
 
-	op->token = token;
-	op->wait_ms = (uint64_t)timeout_ms;
 	op->deadline_ns += (uint64_t)timeout_ms * 1000000;
-	rc = change_start(op, WIRE_LOCK, 0, NULL, 0, stripe);
+	rc = change_start(op, &(struct wire_request){ .op = WIRE_LOCK, .token = token,
+						      .ttl_ms = (uint64_t)timeout_ms,
+						      .version = stripe });
 	if (!rc)
 		rc = flight_run(op);
 	if (rc)
@@ -307,8 +307,7 @@ int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_
 	held_add(s, l->part[0].token);
 	cas = start_cas(s, l->part[0].stripe, l->part[0].token);
 	read = op_new(s, OP_GET, key, key_bytes);
-	read->value = value;
-	read->value_bytes_max = value_bytes_max;
+	pieces_set(&read->value, &(struct iovec){ value, value_bytes_max }, 1);
 	read->locked = true;
 	get_start(read);
 	flight_wait(s, cas, read);
@@ -373,13 +372,16 @@ static int lost(struct kvd_session *s, const struct err *why)
 static int lost_change(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t *version)
 {
 	const struct err why = s->err;
+	struct changed changed;
 	int result = KVD_EUNKNOWN;
 	int rc = fate_ask(s, sent, session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000,
-			  &result, version);
+			  &result, &changed);
 
 	if (rc == KVD_NOT_FOUND)
 		return lost(s, &why);
-	if (rc != KVD_OK)
+	if (rc == KVD_OK)
+		*version = changed.version;
+	else
 		s->err = why;
 	return result;
 }
@@ -417,8 +419,7 @@ int kvd_locked_get(kvd_lock_t *l, const void *key, size_t key_bytes, void *value
 	if (rc)
 		return rc;
 	struct op *op = op_new(s, OP_GET, key, key_bytes);
-	op->value = value;
-	op->value_bytes_max = value_bytes_max;
+	pieces_set(&op->value, &(struct iovec){ value, value_bytes_max }, 1);
 	op->locked = true;
 	get_start(op);
 	rc = flight_run(op);
@@ -447,8 +448,8 @@ static int locked_change(kvd_lock_t *l, enum wire_op wire, const void *key, size
 			       value_bytes, KVD_VALUE_BYTES_MAX);
 	struct op *op = op_new(s, OP_CHANGE, key, key_bytes);
 	s->counters.changes++;
-	op->token = token;
-	rc = change_start(op, wire, 0, value, value_bytes, 0);
+	pieces_set(&op->value, &(struct iovec){ (void *)(uintptr_t)value, value_bytes }, 1);
+	rc = change_start(op, &(struct wire_request){ .op = (uint8_t)wire, .token = token });
 	if (rc) {
 		op_free(op);
 		return rc;

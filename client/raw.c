@@ -65,7 +65,8 @@ int session_raw_message(kvd_session *s, size_t key_bytes, size_t value_bytes,
 		return KVD_ETOOBIG;
 	*raw = (struct session_raw){ .session = s, .op = op_new(s, OP_CALL, NULL, 0) };
 	struct kvd_counters counters = s->counters;
-	rc = change_start(raw->op, WIRE_PING, 0, raw->op->memory->item, bytes, 0);
+	pieces_set(&raw->op->value, &(struct iovec){ raw->op->memory->item, bytes }, 1);
+	rc = change_start(raw->op, &(struct wire_request){ .op = WIRE_PING });
 	s->counters = counters;
 	return rc;
 }

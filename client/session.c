@@ -141,9 +141,10 @@ static int share_pd(struct kvd_session *s)
 static int make_queues(struct kvd_session *s)
 {
 	struct kvd_client *c = s->client;
+	s->sge_max = c->limits.sge_max < SGE_MAX ? c->limits.sge_max : SGE_MAX;
 	const struct verbs *v = s->verbs;
 	struct link_config config = { .pd = c->pd, .context = s, .send_depth = s->sq_depth,
-				      .recv_depth = s->rx_count, .send_sge = 2,
+				      .recv_depth = s->rx_count, .send_sge = s->sge_max,
 				      .inline_bytes = 256 };
 
 	s->comp = v->create_comp_channel(c->ctx);
@@ -246,7 +247,10 @@ static int say_hello(struct kvd_session *s)
 {
 	struct op *op = op_new(s, OP_CALL, NULL, 0);
 
-	change_start(op, WIRE_HELLO, 0, NULL, 0, 0);
+	change_start(op, &(struct wire_request){ .op = WIRE_HELLO,
+						 .value_addr = (uintptr_t)s->held,
+						 .value_rkey = s->held_mr->rkey,
+						 .value_checksum = s->secret });
 	struct wire_reply *reply = &op->reply;
 	struct op_memory *memory = op->memory;
 	int rc = flight_run(op);
@@ -268,6 +272,7 @@ int session_connect(struct kvd_session *s)
 	int rc;
 
 	s->broken = false;
+	s->clock = (struct clock){ .known = false };
 	s->sq_posted = s->sq_done = 0;
 	s->wr_count = s->unsignaled = 0;
 	s->lock_count = 0; /* kvd releases what the old connection held */
@@ -278,7 +283,9 @@ int session_connect(struct kvd_session *s)
 		return rc;
 	}
 	s->connected = true;
-	rc = say_hello(s);
+	rc = event_attach(s);
+	if (!rc)
+		rc = say_hello(s);
 	if (rc)
 		session_disconnect(s);
 	return rc;

@@ -13,8 +13,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "client/clock.h"
 #include "client/kvd.h"
 #include "client/mirror.h"
+#include "client/pieces.h"
 #include "common/addr.h"
 #include "common/device.h"
 #include "common/hash.h"
@@ -26,6 +28,7 @@
 #define DEPTH_MAX 128
 #define TIMEOUT_MS_DEFAULT 5000
 #define MIRROR_BYTES_DEFAULT (64ull << 20)
+#define SGE_MAX 16u /* of a work request */
 
 /* An operation's own registered memory. */
 #define OP_ITEM_BYTES 16384u
@@ -52,6 +55,7 @@ struct kvd_client {
 	struct link_limits limits;
 	uint64_t instance;
 
+	struct buffers *buffers;
 	struct mirror *mirror;
 	_Atomic uint64_t buckets;     /* the highest number that any session learnt */
 	_Atomic uint64_t *dir;        /* offsets of index segments; 0 = not known */
@@ -85,10 +89,12 @@ struct op {
 	uint32_t index;
 	enum op_kind kind;
 	enum phase phase;
+	bool ended; /* answered, but its SEND is not complete */
 	bool done;
 	void *tag;
 	struct op *next; /* of the list of free or completed ones */
 	struct op_memory *memory;
+	uint64_t begun_ns;
 	uint64_t deadline_ns;
 	uint32_t request_id;
 
@@ -96,11 +102,9 @@ struct op {
 	uint32_t key_bytes;
 	struct hash hash;
 
-	/* The value: the caller's memory. */
-	uint8_t *value;
-	size_t value_bytes_max;
-	bool allocate;     /* GET: allocate it */
-	struct ibv_mr *mr; /* of the caller's memory, while it is needed */
+	struct pieces value; /* the caller's memory */
+	bool allocate;       /* GET: `allocated` is to be it */
+	uint8_t *allocated;
 
 	/* GET */
 	uint64_t bucket[2];
@@ -115,7 +119,7 @@ struct op {
 	uint64_t tried[TRIED_MAX]; /* entries that are other keys' */
 	unsigned tried_count;
 	bool untold;         /* among them one that was not proved to be another key's */
-	uint64_t cut[3];     /* head of an item that is longer than the caller's buffer */
+	uint64_t cut[4];     /* head of an item that is longer than the caller's buffer */
 	uint64_t word;       /* the entry that is being READ */
 	uint64_t held_word;  /* PREPARED: the new item's entry */
 	uint64_t held_version;
@@ -125,6 +129,8 @@ struct op {
 	unsigned torn;     /* READs of this item again */
 	unsigned attempts; /* lookups of the index again */
 	uint32_t reads;    /* completions that this phase waits for */
+	bool direct;       /* the value is READ into, or sent from, `value` */
+	bool asked_head;   /* of the server: only version and length */
 	uint64_t length;   /* of the item's READ */
 	uint64_t posted;
 
@@ -133,15 +139,15 @@ struct op {
 	bool mark_clear; /* and no change was under way since it holds it */
 	uint64_t stripe;
 	uint64_t token;
-	uint64_t wait_ms;
 	struct kvd_receipt sent;          /* of a change */
-	const struct kvd_receipt *fate; /* a WIRE_FATE: of what */
 
 	/* The result. */
 	int result;
 	size_t result_bytes;
 	uint64_t result_version;
+	int64_t result_number;
 	struct wire_reply reply;
+	uint64_t sent_ns;
 	uint32_t payload_bytes; /* of the reply: copied to memory->message */
 };
 
@@ -171,7 +177,8 @@ struct kvd_session {
 
 	/* Work requests to be posted with the next doorbell. */
 	struct ibv_send_wr *wr;
-	struct ibv_sge (*sge)[2];
+	struct ibv_sge *sge; /* sge_max each */
+	uint32_t sge_max; /* at most SGE_MAX */
 	uint32_t wr_count;
 	uint32_t sq_depth;
 	uint64_t sq_posted; /* put into wr[], ever */
@@ -185,6 +192,8 @@ struct kvd_session {
 	uint32_t next_request;
 	uint64_t secret; /* for WIRE_FATE */
 	struct kvd_receipt *receipt; /* the caller's, or NULL */
+	struct clock clock;
+	int event_fd; /* of kvd_fd(), or -1 */
 	uint64_t last_cm_look_ns;
 
 	/* Tokens that this session holds or tries to get: kvd READs them. */
@@ -198,6 +207,16 @@ struct kvd_session {
 };
 
 uint64_t session_now_ns(void);
+
+/* client.c: for calls that wait: the key is good, the session connected, and nothing
+ * else in flight. */
+int session_begin(struct kvd_session *s, const void *key, size_t key_bytes);
+/* For submits: likewise, and sets *op.  KVD_EBUSY: poll first. */
+int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes,
+		   void *tag, struct op **op);
+/* Takes an operation's value; KVD_E* with the session's err. */
+int session_set_value(struct kvd_session *s, struct pieces *value, const struct iovec *iov,
+		      int count);
 
 /* session.c: the connection.  0 or KVD_E*, with the session's err set. */
 int session_connect(struct kvd_session *s);
@@ -213,10 +232,16 @@ struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, siz
 void op_free(struct op *op);
 /* Ends an operation: it goes to the list of completed ones. */
 void op_done(struct op *op, int result);
-void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t lkey,
-	     uint32_t bytes, bool last);
-void op_read_split(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes,
-		   void *to2, uint32_t lkey2, uint32_t bytes2, bool last);
+/* Into op->memory; `last` of a phase's READs. */
+void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes, bool last);
+/*
+ * From the byte `from` on of an item whose first head_bytes go to op->memory->item
+ * and the rest to op->value, which is registered; `bytes` in all, or less if that
+ * takes too many gather elements: how many.
+ */
+uint32_t op_read_item(struct op *op, uint64_t remote, uint32_t rkey, uint64_t from,
+		      uint32_t head_bytes, uint32_t bytes);
+/* What stands in op->memory->message. */
 void op_send(struct op *op, uint32_t bytes);
 /* The old value goes to memory->small[0].  Fenced behind READs and atomics. */
 void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired);
@@ -231,8 +256,14 @@ int flight_run(struct op *op);
 void flight_wait(struct kvd_session *s, struct op *first, struct op *second);
 /* Takes what detached operations (unlocks) left.  How many others are in flight. */
 uint32_t flight_settle(struct kvd_session *s);
+/* Asks for an event on the next completion, having taken all that came before. */
+void flight_arm(struct kvd_session *s);
 /* Ends every operation after the queue pair is gone. */
 void flight_abort(struct kvd_session *s);
+
+/* event.c */
+int event_attach(struct kvd_session *s); /* to a new connection's descriptors */
+void event_delete(struct kvd_session *s);
 
 /* get.c */
 void get_start(struct op *op);
@@ -243,14 +274,25 @@ void get_reply(struct op *op, const uint8_t *payload); /* op->reply is set */
 void lock_advance(struct op *op);
 
 /* change.c */
-int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *value,
-		 size_t value_bytes, uint64_t arg);
+/*
+ * Sends a request; of an OP_CHANGE with op->value behind it.  `ask` has what is not
+ * the operation's: op, flags, token, ttl_ms, version and so on.  On an error nothing
+ * was sent and the caller frees the operation.
+ */
+int change_start(struct op *op, const struct wire_request *ask);
 void change_reply(struct op *op);
-/* change.c: the loop around a change whose answer may be lost; true: send it again. */
+
+/* What a change did, as its reply says. */
+struct changed {
+	uint64_t version;
+	size_t value_bytes;
+	int64_t number;
+};
+/* The loop around a change whose answer may be lost; true: send it again. */
 bool fate_resolve(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t deadline_ns,
-		  int *result, uint64_t *version);
+		  int *result, struct changed *changed);
 int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
-	     int *result, uint64_t *version);
+	     int *result, struct changed *changed);
 int check_key(struct kvd_session *s, const void *key, size_t key_bytes);
 
 #endif

@@ -239,15 +239,16 @@ static int send_all(struct kvd_txn *t, uint64_t *version)
 			return rc;
 		struct op *op = op_new(s, OP_CHANGE, NULL, 0);
 		s->counters.changes++;
-		change_start(op, WIRE_TXN, 0, payload, bytes, t->count);
+		pieces_set(&op->value, &(struct iovec){ payload, bytes }, 1);
+		change_start(op, &(struct wire_request){ .op = WIRE_TXN, .version = t->count });
 		rc = flight_run(op);
-		uint64_t done = op->result_version;
+		struct changed done = { .version = op->result_version };
 		struct kvd_receipt sent = op->sent;
 		if (rc == KVD_EUNKNOWN && session_now_ns() < deadline &&
 		    fate_resolve(s, &sent, deadline, &rc, &done))
 			continue;
 		if (rc == KVD_OK && version)
-			*version = done;
+			*version = done.version;
 		return rc;
 	}
 }

@@ -41,16 +41,48 @@ uint64_t hash_item(const struct layout_item *item, uint64_t item_bytes, uint64_t
 	return seal(XXH3_64bits(&item->lengths, item_bytes - HASHED_FROM), version, offset);
 }
 
+static_assert(sizeof(XXH3_state_t) <= sizeof(struct hash_stream), "hash_stream");
+
+static XXH3_state_t *state_of(struct hash_stream *s)
+{
+	return (XXH3_state_t *)s->state;
+}
+
+void hash_bytes_begin(struct hash_stream *s)
+{
+	XXH3_64bits_reset(state_of(s));
+}
+
+void hash_item_begin(struct hash_stream *s, const struct layout_item *head, size_t key_bytes)
+{
+	XXH3_64bits_reset(state_of(s));
+	XXH3_64bits_update(state_of(s), &head->lengths,
+			   sizeof(struct layout_item) - HASHED_FROM + key_bytes);
+}
+
+void hash_add(struct hash_stream *s, const void *data, size_t bytes)
+{
+	XXH3_64bits_update(state_of(s), data, bytes);
+}
+
+uint64_t hash_bytes_end(struct hash_stream *s)
+{
+	return XXH3_64bits_digest(state_of(s));
+}
+
+uint64_t hash_item_end(struct hash_stream *s, uint64_t version, uint64_t offset)
+{
+	return seal(XXH3_64bits_digest(state_of(s)), version, offset);
+}
+
 uint64_t hash_item_split(const struct layout_item *head, size_t key_bytes, const void *value,
 			 size_t value_bytes, uint64_t version, uint64_t offset)
 {
-	XXH3_state_t s;
+	struct hash_stream s;
 
-	XXH3_64bits_reset(&s);
-	XXH3_64bits_update(&s, &head->lengths,
-			   sizeof(struct layout_item) - HASHED_FROM + key_bytes);
-	XXH3_64bits_update(&s, value, value_bytes);
-	return seal(XXH3_64bits_digest(&s), version, offset);
+	hash_item_begin(&s, head, key_bytes);
+	hash_add(&s, value, value_bytes);
+	return hash_item_end(&s, version, offset);
 }
 
 uint64_t hash_txn(const struct layout_txn *entry)

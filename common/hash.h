@@ -33,4 +33,18 @@ uint64_t hash_txn(const struct layout_txn *entry);
 uint64_t hash_item_split(const struct layout_item *head, size_t key_bytes, const void *value,
 			 size_t value_bytes, uint64_t version, uint64_t offset);
 
+/*
+ * Either of them, of a value that comes in pieces: begin, add each in order, end
+ * with the function that the hash is of.
+ */
+struct hash_stream {
+	_Alignas(64) unsigned char state[640];
+};
+void hash_bytes_begin(struct hash_stream *stream);
+void hash_item_begin(struct hash_stream *stream, const struct layout_item *head,
+		     size_t key_bytes);
+void hash_add(struct hash_stream *stream, const void *data, size_t bytes);
+uint64_t hash_bytes_end(struct hash_stream *stream);
+uint64_t hash_item_end(struct hash_stream *stream, uint64_t version, uint64_t offset);
+
 #endif

@@ -10,9 +10,9 @@
  * exactly one reply, in any order.  A client has at most `credits` requests
  * outstanding.
  *
- * A request is a struct wire_request, then the key, then the value (unless
- * WIRE_PULL: kvd then READs it from the client's memory).  A reply is a struct
- * wire_reply and its payload.
+ * A request is a struct wire_request, then the key, then the value or, with
+ * WIRE_PULL, the struct wire_segments that kvd READs it from.  A reply is a
+ * struct wire_reply and its payload.
  */
 #ifndef COMMON_WIRE_H
 #define COMMON_WIRE_H
@@ -68,21 +68,28 @@ enum wire_op {
 	WIRE_UNLOCK = 11, /* `token` held stripe `version`, on which somebody waits */
 	WIRE_FATE = 12,   /* of request `value_bytes` of the former connection `version`, whose
 			   * hello had `value_checksum`; WIRE_OK: it had an effect or an answer,
-			   * reply.word is its status; WIRE_NOT_FOUND: it had none and never will;
+			   * reply.word is its status, reply.version and reply.value_bytes are
+			   * what they were; WIRE_NOT_FOUND: it had none and never will;
 			   * WIRE_EBUSY: ask again, that connection is being taken apart;
 			   * WIRE_EUNSUPPORTED: nothing is known of it any more */
 	WIRE_TXN = 13,    /* value: `version` times a struct wire_txn, key and value; all or
 			   * nothing; WIRE_CONDITION: reply.value_bytes is which one's check failed */
+	WIRE_INCR = 14,   /* value: struct wire_incr; reply.value_bytes: the new number */
+	WIRE_APPEND = 15,
+	WIRE_TOUCH = 16,  /* a new ttl_ms for what is there */
 	WIRE_OPS
 };
 
 enum wire_flag {
-	WIRE_PULL = 1,       /* the value is at value_addr, value_rkey */
+	WIRE_PULL = 1,       /* the value is in the client's memory */
 	WIRE_IF_ABSENT = 2,
 	WIRE_IF_PRESENT = 4,
 	WIRE_IF_VERSION = 8, /* `version` must equal the item's */
 	WIRE_HEAD = 16,      /* WIRE_GET: version and length, not the value */
+	WIRE_INITIAL = 32,   /* WIRE_INCR: an absent key counts from `initial` */
 };
+
+#define WIRE_TTL_MS_MAX 3153600000000ull /* a hundred years */
 
 struct wire_request {
 	uint32_t request_id; /* chosen by the client, repeated in the reply */
@@ -91,14 +98,30 @@ struct wire_request {
 	uint16_t key_bytes;
 	uint64_t value_bytes;
 	uint64_t token;      /* of the lock that this change is made under, or 0 */
-	uint64_t ttl_ms;     /* 0 = for ever */
+	uint64_t ttl_ms;     /* 0 = for ever; WIRE_INCR, WIRE_APPEND: of a new key */
 	uint64_t version;
 	uint64_t value_addr;
 	uint64_t value_checksum; /* XXH3-64 of a pulled value */
 	uint32_t value_rkey;
-	uint32_t unused;
+	uint32_t segments;       /* of a pulled value: 1 to WIRE_SEGMENTS_MAX */
 };
 static_assert(sizeof(struct wire_request) == 64, "wire");
+
+/* A piece of a pulled value, in their order; behind the key, not aligned. */
+struct wire_segment {
+	uint64_t addr;
+	uint64_t bytes;
+	uint32_t rkey;
+	uint32_t unused;
+};
+static_assert(sizeof(struct wire_segment) == 24, "wire");
+#define WIRE_SEGMENTS_MAX 16u
+
+struct wire_incr {
+	int64_t delta;
+	int64_t initial;
+};
+static_assert(sizeof(struct wire_incr) == 16, "wire");
 
 enum wire_status {
 	WIRE_OK = 0,
@@ -111,6 +134,8 @@ enum wire_status {
 	WIRE_EBUSY = 7,         /* too much aside; nothing was done */
 	WIRE_EUNSUPPORTED = 8,
 	WIRE_ESTOPPING = 9,
+	WIRE_ENUMBER = 10,      /* WIRE_INCR: the value is not a number */
+	WIRE_ERANGE = 11,       /* WIRE_INCR: the sum is none of 64 bits */
 	WIRE_STATUSES
 };
 

@@ -4,12 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct fate {
-	uint32_t request_id;
-	uint32_t status;
-	uint64_t version;
-};
-
 struct fate_ring {
 	uint64_t secret;
 	uint32_t size, used;
@@ -45,9 +39,9 @@ void fate_ring_delete(struct fate_ring **ring)
 }
 
 void fate_note(struct fate_ring *r, uint32_t request_id, enum wire_status status,
-	       uint64_t version)
+	       uint64_t version, uint64_t value_bytes)
 {
-	r->fate[r->used++ % r->size] = (struct fate){ request_id, status, version };
+	r->fate[r->used++ % r->size] = (struct fate){ request_id, status, version, value_bytes };
 }
 
 bool fate_is_secret(const struct fate_ring *r, uint64_t secret)
@@ -88,22 +82,21 @@ void fates_keep(struct fates *f, uint64_t connection_id, struct fate_ring *ring)
 }
 
 static enum wire_status look_up(const struct fate_ring *r, uint32_t request_id,
-				enum wire_status *status, uint64_t *version)
+				struct fate *fate)
 {
 	uint32_t n = r->used < r->size ? r->used : r->size;
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (r->fate[i].request_id != request_id)
 			continue;
-		*status = (enum wire_status)r->fate[i].status;
-		*version = r->fate[i].version;
+		*fate = r->fate[i];
 		return WIRE_OK;
 	}
 	return WIRE_NOT_FOUND;
 }
 
 enum wire_status fates_find(struct fates *f, uint64_t connection_id, uint64_t secret,
-			    uint32_t request_id, enum wire_status *status, uint64_t *version)
+			    uint32_t request_id, struct fate *fate)
 {
 	enum wire_status found = WIRE_EUNSUPPORTED;
 
@@ -111,7 +104,7 @@ enum wire_status fates_find(struct fates *f, uint64_t connection_id, uint64_t se
 	for (unsigned i = 0; i < FATES_MAX; i++) {
 		const struct fate_ring *r = f->slot[i].ring;
 		if (r && f->slot[i].connection_id == connection_id && r->secret == secret) {
-			found = look_up(r, request_id, status, version);
+			found = look_up(r, request_id, fate);
 			break;
 		}
 	}

@@ -25,7 +25,7 @@ struct fate_ring; /* one connection's; its worker's, then the table's */
 struct fate_ring *fate_ring_new(uint64_t secret, uint32_t credits);
 void fate_ring_delete(struct fate_ring **ring);
 void fate_note(struct fate_ring *ring, uint32_t request_id, enum wire_status status,
-	       uint64_t version);
+	       uint64_t version, uint64_t value_bytes);
 
 bool fate_is_secret(const struct fate_ring *ring, uint64_t secret);
 
@@ -38,10 +38,16 @@ void fates_delete(struct fates **fates);
 void fates_keep(struct fates *fates, uint64_t connection_id, struct fate_ring *ring);
 
 /*
- * Any thread.  WIRE_OK: *status and *version are the request's; WIRE_NOT_FOUND: it
- * had no effect; WIRE_EUNSUPPORTED: nothing is known of that connection.
+ * Any thread.  WIRE_OK: *fate is the request's; WIRE_NOT_FOUND: it had no effect;
+ * WIRE_EUNSUPPORTED: nothing is known of that connection.
  */
+struct fate {
+	uint32_t request_id;
+	uint32_t status;
+	uint64_t version;
+	uint64_t value_bytes; /* as in the reply */
+};
 enum wire_status fates_find(struct fates *fates, uint64_t connection_id, uint64_t secret,
-			    uint32_t request_id, enum wire_status *status, uint64_t *version);
+			    uint32_t request_id, struct fate *fate);
 
 #endif

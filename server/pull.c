@@ -3,17 +3,19 @@
  * Pulls: a value that is larger than a message is READ by kvd from the client's
  * memory, straight into the memory of its new item.
  *
- * Happy path: allocate the item, READ in chunks with a few in flight, check the
- * value's checksum, store_put.  While the stripe is in somebody's way the pull
- * waits, complete, and is tried again.  Failure: the connection breaks (the READs
- * are flushed) or the checksum is wrong: the item is freed, nothing was changed.
- * The item's memory is freed only after every READ into it has completed.
+ * Happy path: allocate the item, READ in chunks with a few in flight, hash each as
+ * it comes, check the value's checksum, store_put.  While the stripe is in
+ * somebody's way the pull waits, complete, and is tried again.  Failure: the
+ * connection breaks (the READs are flushed) or the checksum is wrong: the item is
+ * freed, nothing was changed.  The item's memory is freed only after every READ
+ * into it has completed.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
+#include "server/compute.h"
 #include "server/server.h"
 
 #define CHUNK_BYTES_MAX (1ull << 20)
@@ -23,18 +25,23 @@ struct pull {
 	struct pull *next;
 	struct conn *conn; /* NULL: free */
 	struct wire_request request;
+	struct wire_segment segment[WIRE_SEGMENTS_MAX]; /* what is left of them */
+	unsigned first; /* segment that is not wholly posted */
 	struct layout_item *item;
-	uint64_t posted;
-	uint32_t in_flight;
+	uint64_t posted, arrived;
+	uint32_t chunk_bytes[WINDOW]; /* in flight, by their number */
+	uint32_t chunks_posted, chunks_arrived;
+	struct hash_stream value_hash, item_hash;
 	bool failed;
 	bool complete;
 };
 
 int pulls_new(struct worker *w)
 {
-	w->pulls = calloc(PULLS, sizeof *w->pulls);
+	w->pulls = aligned_alloc(_Alignof(struct pull), PULLS * sizeof *w->pulls);
 	if (!w->pulls)
 		return ENOMEM;
+	memset(w->pulls, 0, PULLS * sizeof *w->pulls);
 	for (unsigned i = 0; i < PULLS; i++) {
 		w->pulls[i].next = w->pull_free;
 		w->pull_free = &w->pulls[i];
@@ -62,17 +69,18 @@ static void finish(struct worker *w, struct pull *p, enum wire_status status,
 {
 	struct tx *tx = reply_new(w, p->conn, &p->request, status);
 
-	fate_note(p->conn->fate, p->request.request_id, status, r ? r->version : 0);
-	if (status == WIRE_OK) {
+	fate_note(p->conn->fate, p->request.request_id, status, r ? r->version : 0,
+		  r ? r->value_bytes : 0);
+	if (status == WIRE_OK || status == WIRE_CONDITION) {
 		struct wire_reply *reply = reply_head(tx);
 		reply->version = r->version;
 		reply->value_bytes = r->value_bytes;
 		reply->bucket = r->bucket;
 		reply->word = r->word;
 		reply->flags = (uint16_t)r->slot;
-	} else {
-		atomic_fetch_add_explicit(&w->stats.failed, 1, memory_order_relaxed);
 	}
+	if (status != WIRE_OK)
+		atomic_fetch_add_explicit(&w->stats.failed, 1, memory_order_relaxed);
 	reply_send(w, tx, 0);
 	pull_free(w, p);
 }
@@ -91,35 +99,46 @@ static uint8_t *value_of(const struct pull *p)
 static void apply(struct worker *w, struct pull *p)
 {
 	const struct wire_request *q = &p->request;
+	bool append = q->op == WIRE_APPEND;
 	struct store_result r = { 0 };
+	struct compute x;
 	struct store_change c = {
 		.hash = hash_key(p->item->data, q->key_bytes),
 		.key = p->item->data,
 		.key_bytes = q->key_bytes,
+		.value = value_of(p),
 		.value_bytes = q->value_bytes,
-		.item = p->item,
+		.item = append ? NULL : p->item,
 		.token = q->token,
+		.expiry_ms = p->item->expiry_ms,
 		.version = q->version,
 		.flags = q->flags,
+		.compute = append ? &x : NULL,
 	};
 
+	compute_init(&x, q, NULL);
 	int status = store_put(&w->store, &c, &r);
 	if (status == STORE_ASIDE)
 		return;
-	if (status != WIRE_OK)
+	if (status != WIRE_OK || append)
 		store_item_delete(&w->store, p->item);
 	finish(w, p, (enum wire_status)status, &r);
+}
+
+static uint32_t in_flight(const struct pull *p)
+{
+	return p->chunks_posted - p->chunks_arrived;
 }
 
 static bool post_chunk(struct worker *w, struct pull *p)
 {
 	struct conn *c = p->conn;
-	uint64_t left = p->request.value_bytes - p->posted;
+	struct wire_segment *from = &p->segment[p->first];
 	uint64_t max = w->server->limits.message_bytes_max;
 	uint64_t bytes = max < CHUNK_BYTES_MAX ? max : CHUNK_BYTES_MAX;
 	struct ibv_send_wr *bad;
 
-	bytes = left < bytes ? left : bytes;
+	bytes = from->bytes < bytes ? from->bytes : bytes;
 	struct ibv_sge sge = { .addr = (uintptr_t)(value_of(p) + p->posted),
 			       .length = (uint32_t)bytes,
 			       .lkey = w->server->table->mr->lkey };
@@ -129,8 +148,7 @@ static bool post_chunk(struct worker *w, struct pull *p)
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_READ,
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { .remote_addr = p->request.value_addr + p->posted,
-			     .rkey = p->request.value_rkey },
+		.wr.rdma = { .remote_addr = from->addr, .rkey = from->rkey },
 	};
 	if (ibv_post_send(c->qp, &wr, &bad)) {
 		p->failed = true;
@@ -139,17 +157,27 @@ static bool post_chunk(struct worker *w, struct pull *p)
 	c->unsignaled = 0;
 	c->sq_used++;
 	p->posted += bytes;
-	p->in_flight++;
+	p->chunk_bytes[p->chunks_posted++ % WINDOW] = (uint32_t)bytes;
+	from->addr += bytes;
+	from->bytes -= bytes;
+	p->first += !from->bytes;
 	return true;
+}
+
+static bool may_post(const struct pull *p)
+{
+	const struct conn *c = p->conn;
+
+	return !p->failed && c->state != CONN_CLOSING && p->posted < p->request.value_bytes &&
+	       in_flight(p) < WINDOW && c->sq_used < c->sq_depth;
 }
 
 static void advance(struct worker *w, struct pull *p)
 {
-	while (!p->failed && p->conn->state != CONN_CLOSING && p->posted < p->request.value_bytes && p->in_flight < WINDOW &&
-	       p->conn->sq_used < p->conn->sq_depth)
+	while (may_post(p))
 		if (!post_chunk(w, p))
 			break;
-	if (p->in_flight)
+	if (in_flight(p))
 		return;
 	if (p->conn->state == CONN_CLOSING) {
 		abandon(w, p);
@@ -162,34 +190,63 @@ static void advance(struct worker *w, struct pull *p)
 	}
 	if (p->posted < p->request.value_bytes || !w->tx_free)
 		return; /* no room to go on: pulls_retry() */
-	if (!p->complete &&
-	    hash_bytes(value_of(p), p->request.value_bytes) != p->request.value_checksum) {
-		store_item_delete(&w->store, p->item);
-		finish(w, p, WIRE_EPULL, NULL);
-		return;
+	if (!p->complete) {
+		if (hash_bytes_end(&p->value_hash) != p->request.value_checksum) {
+			store_item_delete(&w->store, p->item);
+			finish(w, p, WIRE_EPULL, NULL);
+			return;
+		}
+		store_item_seal_stream(&w->store, p->item, &p->item_hash);
+		p->complete = true;
 	}
-	p->complete = true;
 	apply(w, p);
 }
 
+/* Takes the segments, which are not aligned; false if they don't add up. */
+static bool take_segments(struct pull *p, const void *segments)
+{
+	uint64_t left = p->request.value_bytes;
+
+	memcpy(p->segment, segments, p->request.segments * sizeof p->segment[0]);
+	for (uint32_t i = 0; i < p->request.segments; i++) {
+		if (!p->segment[i].bytes || p->segment[i].bytes > left)
+			return false;
+		left -= p->segment[i].bytes;
+	}
+	return left == 0;
+}
+
+static enum request_fate refuse(struct worker *w, struct conn *conn, const struct wire_request *q,
+				enum wire_status status)
+{
+	atomic_fetch_add_explicit(&w->stats.failed, 1, memory_order_relaxed);
+	reply_send(w, reply_new(w, conn, q, status), 0);
+	return REQUEST_DONE;
+}
+
 enum request_fate pull_start(struct worker *w, struct conn *conn,
-			     const struct wire_request *q, const uint8_t *key)
+			     const struct wire_request *q, const uint8_t *key,
+			     const void *segments)
 {
 	struct pull *p = w->pull_free;
-	struct tx *tx;
 
 	if (!p || !w->tx_free)
 		return REQUEST_ASIDE;
+	p->request = *q;
+	if (!take_segments(p, segments))
+		return refuse(w, conn, q, WIRE_EINVALID);
 	uint64_t expiry = q->ttl_ms ? store_clock_ms(w->server->store) + q->ttl_ms : 0;
-	struct layout_item *item =
-		store_item_new(&w->store, key, q->key_bytes, q->value_bytes, expiry);
-	if (!item) {
-		tx = reply_new(w, conn, q, WIRE_EMEMORY);
-		reply_send(w, tx, 0);
-		return REQUEST_DONE;
-	}
+	p->item = store_item_new(&w->store, key, q->key_bytes, q->value_bytes, expiry);
+	if (!p->item)
+		return refuse(w, conn, q, WIRE_EMEMORY);
 	w->pull_free = p->next;
-	*p = (struct pull){ .conn = conn, .request = *q, .item = item };
+	p->conn = conn;
+	p->first = 0;
+	p->posted = p->arrived = 0;
+	p->chunks_posted = p->chunks_arrived = 0;
+	p->failed = p->complete = false;
+	hash_bytes_begin(&p->value_hash);
+	hash_item_begin(&p->item_hash, p->item, q->key_bytes);
 	conn->pulls++;
 	atomic_fetch_add_explicit(&w->stats.pulls, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&w->stats.pull_bytes, q->value_bytes, memory_order_relaxed);
@@ -197,30 +254,42 @@ enum request_fate pull_start(struct worker *w, struct conn *conn,
 	return REQUEST_DONE;
 }
 
+/* READs of one queue pair complete in the order in which they were posted. */
+static void arrived(struct pull *p)
+{
+	uint32_t bytes = p->chunk_bytes[p->chunks_arrived % WINDOW];
+
+	hash_add(&p->value_hash, value_of(p) + p->arrived, bytes);
+	hash_add(&p->item_hash, value_of(p) + p->arrived, bytes);
+	p->arrived += bytes;
+}
+
 void pull_completed(struct worker *w, struct pull *p, const struct ibv_wc *wc)
 {
-	p->in_flight--;
-	if (wc->status != IBV_WC_SUCCESS) {
+	if (wc->status == IBV_WC_SUCCESS) {
+		arrived(p);
+	} else {
 		if (wc->status != IBV_WC_WR_FLUSH_ERR)
 			log_warn("READ of a value from %s failed: %s (vendor error 0x%x)",
 				 p->conn->peer.text, ibv_wc_status_str(wc->status),
 				 wc->vendor_err);
 		p->failed = true;
 	}
+	p->chunks_arrived++;
 	advance(w, p);
 }
 
 void pulls_retry(struct worker *w)
 {
 	for (unsigned i = 0; i < PULLS; i++)
-		if (w->pulls[i].conn && !w->pulls[i].in_flight)
+		if (w->pulls[i].conn && !in_flight(&w->pulls[i]))
 			advance(w, &w->pulls[i]);
 }
 
 bool pulls_waiting(const struct worker *w)
 {
 	for (unsigned i = 0; i < PULLS; i++)
-		if (w->pulls[i].conn && !w->pulls[i].in_flight)
+		if (w->pulls[i].conn && !in_flight(&w->pulls[i]))
 			return true;
 	return false;
 }

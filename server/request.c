@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "server/change.h"
+#include "server/compute.h"
 #include "server/server.h"
 #include "server/txn.h"
 
@@ -44,7 +46,8 @@ static enum request_fate answer_result(struct request *r, enum wire_status statu
 	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
 	struct wire_reply *reply = reply_head(tx);
 
-	fate_note(r->conn->fate, r->head->request_id, status, result->version);
+	fate_note(r->conn->fate, r->head->request_id, status, result->version,
+		  result->value_bytes);
 	if (status == WIRE_OK || status == WIRE_CONDITION) {
 		reply->version = result->version;
 		reply->value_bytes = result->value_bytes;
@@ -193,7 +196,7 @@ static enum request_fate do_put(struct request *r)
 	if (!store_fits(r->worker->server->store, layout_item_bytes(q->key_bytes, q->value_bytes)))
 		return answer(r, WIRE_EMEMORY);
 	if (q->flags & WIRE_PULL)
-		return pull_start(r->worker, r->conn, q, r->key);
+		return pull_start(r->worker, r->conn, q, r->key, r->value);
 	struct store_change c = change_of(r);
 	int status = store_put(&r->worker->store, &c, &result);
 	if (status == STORE_ASIDE)
@@ -255,6 +258,29 @@ static enum request_fate do_txn(struct request *r)
 	return answer_result(r, (enum wire_status)status, &result);
 }
 
+/* WIRE_INCR, WIRE_APPEND, WIRE_TOUCH */
+static enum request_fate do_compute(struct request *r)
+{
+	const struct wire_request *q = r->head;
+	struct compute x;
+	struct store_change c = change_of(r);
+	struct store_result result = { 0 };
+
+	if (q->value_bytes > LAYOUT_VALUE_BYTES_MAX)
+		return answer(r, WIRE_ETOOBIG);
+	if (!compute_init(&x, q, r->value))
+		return answer(r, WIRE_EINVALID);
+	if (q->flags & WIRE_PULL)
+		return pull_start(r->worker, r->conn, q, r->key, r->value);
+	c.compute = &x;
+	int status = store_put(&r->worker->store, &c, &result);
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	if (q->op == WIRE_INCR && status == WIRE_OK)
+		result.value_bytes = (uint64_t)x.number;
+	return answer_result(r, (enum wire_status)status, &result);
+}
+
 /*
  * A walk's cursor: bit 0..11 entries of the bucket to skip, 12..19 the bucket's
  * epoch then, 20..63 the bucket.
@@ -282,7 +308,7 @@ static bool add_key(void *arg, const struct layout_item *item)
 
 	if (key_bytes < q->key_bytes || memcmp(item->data, k->r->key, q->key_bytes))
 		return true;
-	if (item->expiry_ms && item->expiry_ms <= store_clock_ms(k->r->worker->server->store))
+	if (item_is_expired(k->r->worker->server->store, item))
 		return true;
 	k->full = sizeof head + key_bytes > k->room - k->bytes;
 	if (k->full)
@@ -381,19 +407,19 @@ static enum request_fate do_fate(struct request *r)
 {
 	struct server *s = r->worker->server;
 	const struct wire_request *q = r->head;
-	enum wire_status status = WIRE_OK;
-	uint64_t version = 0;
+	struct fate fate = { .status = WIRE_OK };
 
 	enum wire_status found = fates_find(s->fates, q->version, q->value_checksum,
-					    (uint32_t)q->value_bytes, &status, &version);
+					    (uint32_t)q->value_bytes, &fate);
 	if (found == WIRE_EUNSUPPORTED && q->version != r->conn->connection_id &&
 	    server_knows(s, q->version)) {
 		worker_fence_id(s, q->version & LAYOUT_LOCK_CONNECTION_MASK, q->value_checksum);
 		found = WIRE_EBUSY;
 	}
 	struct tx *tx = reply_new(r->worker, r->conn, q, found);
-	reply_head(tx)->word = status;
-	reply_head(tx)->version = version;
+	reply_head(tx)->word = fate.status;
+	reply_head(tx)->version = fate.version;
+	reply_head(tx)->value_bytes = fate.value_bytes;
 	reply_send(r->worker, tx, 0);
 	return REQUEST_DONE;
 }
@@ -441,6 +467,9 @@ static const struct {
 	[WIRE_UNLOCK] = { do_lock, false, false, false },
 	[WIRE_FATE] = { do_fate, false, false, false },
 	[WIRE_TXN] = { do_txn, false, true, false },
+	[WIRE_INCR] = { do_compute, true, true, false },
+	[WIRE_APPEND] = { do_compute, true, true, false },
+	[WIRE_TOUCH] = { do_compute, true, false, false },
 };
 
 /* What is wrong with a message, or NULL. */
@@ -457,12 +486,16 @@ static const char *check(const struct conn *c, const struct wire_request *q, uin
 	bool no_key = !ops[q->op].has_key || (ops[q->op].may_lack_key && !q->key_bytes);
 	if (no_key ? q->key_bytes != 0 : !q->key_bytes || q->key_bytes > LAYOUT_KEY_BYTES_MAX)
 		return "a key length out of bounds";
-	uint64_t behind = bytes - sizeof *q;
-	bool pull = q->flags & WIRE_PULL;
-	if (pull && (q->op != WIRE_PUT || !q->value_bytes))
-		return "a pull without a value";
-	if (behind < q->key_bytes ||
-	    behind - q->key_bytes != (ops[q->op].has_value && !pull ? q->value_bytes : 0))
+	if (q->ttl_ms > WIRE_TTL_MS_MAX)
+		return "a time to live out of bounds";
+	uint64_t behind = bytes - sizeof *q, value = ops[q->op].has_value ? q->value_bytes : 0;
+	if (q->flags & WIRE_PULL) {
+		if ((q->op != WIRE_PUT && q->op != WIRE_APPEND) || !value || !q->segments ||
+		    q->segments > WIRE_SEGMENTS_MAX)
+			return "a pull without a value";
+		value = q->segments * sizeof(struct wire_segment);
+	}
+	if (behind < q->key_bytes || behind - q->key_bytes != value)
 		return "lengths that don't fit the message";
 	return NULL;
 }

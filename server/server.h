@@ -247,7 +247,8 @@ void tx_free(struct worker *worker, struct tx *tx);
 int pulls_new(struct worker *worker);
 void pulls_delete(struct worker *worker);
 enum request_fate pull_start(struct worker *worker, struct conn *conn,
-			     const struct wire_request *request, const uint8_t *key);
+			     const struct wire_request *request, const uint8_t *key,
+			     const void *segments);
 void pull_completed(struct worker *worker, struct pull *pull, const struct ibv_wc *wc);
 /* Pulls that are complete but were in the way of a lock: try again. */
 void pulls_retry(struct worker *worker);

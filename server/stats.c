@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "server/expire.h"
 #include "server/server.h"
 
 #ifdef HAVE_CONFIG_H
@@ -45,7 +46,8 @@ static void add_operations(struct out *o, const struct server *s)
 		[WIRE_PUT] = "put",     [WIRE_DELETE] = "delete",   [WIRE_KEYS] = "keys",
 		[WIRE_FLUSH] = "flush", [WIRE_STATS] = "stats",     [WIRE_RELEASE] = "release",
 		[WIRE_LOCK] = "lock",   [WIRE_UNLOCK] = "unlock",
-		[WIRE_FATE] = "fate",   [WIRE_TXN] = "txn",
+		[WIRE_FATE] = "fate",   [WIRE_TXN] = "txn",         [WIRE_INCR] = "incr",
+		[WIRE_APPEND] = "append", [WIRE_TOUCH] = "touch",
 	};
 
 	add(o, "\"operations\":{");
@@ -96,6 +98,9 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	    (unsigned long long)table_used_bytes(s->table),
 	    (unsigned long long)s->options.memory_bytes,
 	    (unsigned long long)atomic_load(&s->store->value_bytes));
+	add(&o, "\"expiry\":{\"keys\":%llu,\"reclaimed\":%llu},",
+	    (unsigned long long)expire_keys(s->store->expire),
+	    (unsigned long long)expire_reclaimed(s->store->expire));
 	add_index(&o, s);
 	add_operations(&o, s);
 	add_locks(&o, s);

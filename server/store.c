@@ -13,6 +13,7 @@
  *               with the new version (the point of effect)
  *   elsewhere   scratch names the old item; new item complete, PREPARED; entry;
  *               old state DEAD (the point of effect); new state LIVE
+ *   header      as in place, with the value left alone, so at any length
  *   delete      state DELETED (the point of effect); entry cleared
  *
  * At each step a reader finds either the old value or the new one, also if kvd
@@ -26,6 +27,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "server/compute.h"
+#include "server/expire.h"
 
 /* ------------------------------------------------------------ small things */
 
@@ -51,8 +55,11 @@ int store_new(struct table *table, struct store **store, struct err *err)
 		return err_set(err, -1, "out of memory");
 	s->table = table;
 	s->clock_start_ns = now_ns();
-	int rc = index_new(table, &s->index);
+	int rc = expire_new(&s->expire);
+	if (!rc)
+		rc = index_new(table, &s->index);
 	if (rc) {
+		expire_delete(&s->expire);
 		free(s);
 		return err_set_errno(err, -1, rc, "can't make the index");
 	}
@@ -65,6 +72,7 @@ void store_delete(struct store **store)
 	if (!*store)
 		return;
 	index_delete(&(*store)->index);
+	expire_delete(&(*store)->expire);
 	free(*store);
 	*store = NULL;
 }
@@ -228,17 +236,20 @@ bool item_is_expired(const struct store *s, const struct layout_item *item)
 	return item->expiry_ms && item->expiry_ms <= store_clock_ms(s);
 }
 
-static bool condition_holds(const struct store *s, const struct store_change *c,
-			    const struct layout_item *old)
+/* The old item, if its time is not over. */
+static const struct layout_item *unexpired(const struct store *s, const struct work *k)
 {
-	bool there = old && !item_is_expired(s, old);
+	return k->old && !item_is_expired(s, k->old) ? k->old : NULL;
+}
 
-	if ((c->flags & WIRE_IF_ABSENT) && there)
+static bool condition_holds(const struct store_change *c, const struct layout_item *old)
+{
+	if ((c->flags & WIRE_IF_ABSENT) && old)
 		return false;
-	if ((c->flags & WIRE_IF_PRESENT) && !there)
+	if ((c->flags & WIRE_IF_PRESENT) && !old)
 		return false;
 	if (c->flags & WIRE_IF_VERSION)
-		return there && layout_state_version(old->state) == c->version;
+		return old && layout_state_version(old->state) == c->version;
 	return true;
 }
 
@@ -263,20 +274,40 @@ static bool fits_in_place(const struct store_change *c, const struct work *k)
 	       key_len_code(c) == layout_word_len_code(k->entry.word);
 }
 
+/* Readers that meet UPDATING take the old item from the scratch. */
+static void begin_in_place(struct store_worker *w, struct layout_item *item, uint64_t version,
+			   uint64_t copied_bytes)
+{
+	struct layout_item *copy = (struct layout_item *)w->scratch->item;
+	uint64_t old = layout_state_version(item->state);
+
+	w->scratch->new_version = version;
+	memcpy(copy, item, copied_bytes);
+	copy->state = layout_state(old, LAYOUT_LIVE, 0);
+	state_store(item, layout_state(old, LAYOUT_UPDATING, w->id) | LAYOUT_PENDING);
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* The value of a long item stays readable where it is: only its head is copied. */
+static void update_header(struct store_worker *w, const struct store_change *c, struct work *k)
+{
+	struct layout_item *item = k->old;
+	uint64_t bytes = item_bytes(item);
+
+	begin_in_place(w, item, layout_state_version(c->head->state),
+		       bytes < LAYOUT_INPLACE_BYTES_MAX ? bytes : LAYOUT_INPLACE_BYTES_MAX);
+	item->expiry_ms = c->head->expiry_ms;
+	item->checksum = c->head->checksum;
+	state_store(item, c->head->state);
+}
+
 static void update_in_place(struct store_worker *w, const struct store_change *c, struct work *k)
 {
 	struct store *s = w->store;
 	struct layout_item *item = k->old;
-	uint64_t old = layout_state_version(item->state), version = next_version(s);
-	struct layout_item *copy = (struct layout_item *)w->scratch->item;
+	uint64_t version = next_version(s);
 
-	/* Readers that meet UPDATING take the old item from here. */
-	w->scratch->new_version = version;
-	memcpy(copy, item, item_bytes(item));
-	copy->state = layout_state(old, LAYOUT_LIVE, 0);
-	state_store(item, layout_state(old, LAYOUT_UPDATING, w->id) | LAYOUT_PENDING);
-	atomic_thread_fence(memory_order_seq_cst);
-
+	begin_in_place(w, item, version, item_bytes(item));
 	item->lengths = layout_lengths(c->value_bytes, c->key_bytes);
 	item->expiry_ms = c->expiry_ms;
 	memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
@@ -284,17 +315,39 @@ static void update_in_place(struct store_worker *w, const struct store_change *c
 	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
 }
 
+void store_item_seal(struct store_worker *w, struct layout_item *item)
+{
+	uint64_t version = layout_state_version(item->state);
+
+	if (version)
+		return;
+	version = next_version(w->store);
+	item->checksum = item_checksum(w->store, item, version);
+	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
+}
+
+void store_item_seal_stream(struct store_worker *w, struct layout_item *item,
+			    struct hash_stream *stream)
+{
+	uint64_t version = next_version(w->store);
+
+	item->checksum = hash_item_end(stream, version, table_offset(w->store->table, item));
+	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
+}
+
 static void update_elsewhere(struct store_worker *w, struct work *k, struct layout_item *item,
 			     unsigned len_code)
 {
 	struct store *s = w->store;
 	struct layout_item *old = k->old;
-	uint64_t old_version = layout_state_version(old->state), version = next_version(s);
+	uint64_t old_version = layout_state_version(old->state);
+
+	store_item_seal(w, item);
+	uint64_t version = layout_state_version(item->state);
 
 	w->scratch->old_word = k->entry.word;
 	w->scratch->old_version = old_version;
 	__atomic_store_n(&w->scratch->new_version, version, __ATOMIC_RELEASE);
-	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_PREPARED, w->id));
 	index_replace(s->index, &k->entry, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
 		      len_code);
@@ -306,13 +359,13 @@ static bool insert(struct store_worker *w, struct work *k, struct layout_item *i
 		   unsigned len_code)
 {
 	struct store *s = w->store;
-	uint64_t version = next_version(s);
 
+	store_item_seal(w, item);
+	uint64_t version = layout_state_version(item->state);
 	/* Prepared, with no old item: absent to those who find it by an old location,
 	 * until those who go by the index find it, too (10). */
 	w->scratch->old_word = w->scratch->old_version = 0;
 	__atomic_store_n(&w->scratch->new_version, version, __ATOMIC_RELEASE);
-	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_PREPARED, w->id));
 	if (!index_insert(s->index, &k->spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
 			  len_code, &k->entry)) {
@@ -351,9 +404,46 @@ static int put_elsewhere(struct store_worker *w, const struct store_change *c, s
 	return WIRE_OK;
 }
 
-int store_put(struct store_worker *w, const struct store_change *c, struct store_result *r)
+/*
+ * Makes the change's value from the old one.  That may take long, so the buckets
+ * are let go meanwhile: the mark keeps the item, but an expansion may move its
+ * entry.
+ */
+static int complete(struct store_worker *w, struct store_change *c, struct work *k,
+		    const struct layout_item *old)
 {
 	struct store *s = w->store;
+
+	index_unlock(s->index, &k->spot);
+	int status = compute_run(w, c, old);
+	index_lock(s->index, c->hash, &k->spot);
+	if (k->old)
+		index_find(s->index, &k->spot, c->key, c->key_bytes, &k->entry);
+	return status;
+}
+
+/* *freed: the old item, if another took its place. */
+static int apply(struct store_worker *w, const struct store_change *c, struct work *k,
+		 struct layout_item **freed)
+{
+	int status = WIRE_OK;
+
+	if (c->head) {
+		update_header(w, c, k);
+	} else if (k->old && fits_in_place(c, k)) {
+		update_in_place(w, c, k);
+	} else {
+		status = put_elsewhere(w, c, k);
+		if (status == WIRE_OK)
+			*freed = k->old;
+	}
+	return status;
+}
+
+int store_put(struct store_worker *w, const struct store_change *asked, struct store_result *r)
+{
+	struct store *s = w->store;
+	struct store_change change = *asked, *c = &change;
 	struct layout_item *freed = NULL;
 	struct work k;
 	int status = WIRE_OK;
@@ -361,31 +451,51 @@ int store_put(struct store_worker *w, const struct store_change *c, struct store
 	if (!enter(w, c, &k))
 		return STORE_ASIDE;
 	uint64_t old_bytes = k.old ? layout_value_bytes(k.old->lengths) : 0;
-	if (!condition_holds(s, c, k.old)) {
-		if (k.old)
+	uint64_t old_expiry = k.old ? k.old->expiry_ms : 0;
+	const struct layout_item *old = unexpired(s, &k);
+	*r = (struct store_result){ .bucket = ~0ull };
+	if (!condition_holds(c, old)) {
+		if (old)
 			tell(s, &k, r);
 		leave_unchanged(w, &k);
 		return WIRE_CONDITION;
 	}
-	if (k.old && fits_in_place(c, &k)) {
-		update_in_place(w, c, &k);
-	} else {
-		status = put_elsewhere(w, c, &k);
-		freed = k.old;
-	}
+	if (c->compute)
+		status = complete(w, c, &k, old);
+	if (status == WIRE_OK)
+		status = apply(w, c, &k, &freed);
 	if (status != WIRE_OK) {
 		leave_unchanged(w, &k);
+		if (c->item && c->item != asked->item)
+			store_item_delete(w, c->item);
 		return status;
 	}
+	bool inserted = !k.old;
 	tell(s, &k, r);
 	leave(w, &k);
 	atomic_fetch_add_explicit(&s->value_bytes, c->value_bytes - old_bytes,
 				  memory_order_relaxed);
+	expire_note(s->expire, old_expiry, c->head ? c->head->expiry_ms : c->expiry_ms);
 	if (freed)
 		store_item_delete(w, freed);
-	else
+	if (inserted)
 		index_grow(s->index);
 	return WIRE_OK;
+}
+
+/* The key's item is to go; ends the change. */
+static void remove_item(struct store_worker *w, struct work *k)
+{
+	struct store *s = w->store;
+	uint64_t expiry_ms = k->old->expiry_ms;
+
+	atomic_fetch_sub_explicit(&s->value_bytes, layout_value_bytes(k->old->lengths),
+				  memory_order_relaxed);
+	state_store(k->old, layout_state(layout_state_version(k->old->state), LAYOUT_DELETED, 0));
+	index_remove(s->index, &k->entry);
+	leave(w, k);
+	expire_note(s->expire, expiry_ms, 0);
+	store_item_delete(w, k->old);
 }
 
 int store_remove(struct store_worker *w, const struct store_change *c, struct store_result *r)
@@ -395,18 +505,29 @@ int store_remove(struct store_worker *w, const struct store_change *c, struct st
 
 	if (!enter(w, c, &k))
 		return STORE_ASIDE;
-	bool there = k.old && !item_is_expired(s, k.old);
-	if (!there || !condition_holds(s, c, k.old)) {
+	const struct layout_item *old = unexpired(s, &k);
+	*r = (struct store_result){ .bucket = ~0ull };
+	if (old)
+		tell(s, &k, r);
+	if (!old || !condition_holds(c, old)) {
 		leave_unchanged(w, &k);
-		return there ? WIRE_CONDITION : WIRE_NOT_FOUND;
+		return old ? WIRE_CONDITION : WIRE_NOT_FOUND;
 	}
-	tell(s, &k, r);
-	uint64_t bytes = layout_value_bytes(k.old->lengths);
-	state_store(k.old, layout_state(layout_state_version(k.old->state), LAYOUT_DELETED, 0));
-	index_remove(s->index, &k.entry);
-	leave(w, &k);
-	atomic_fetch_sub_explicit(&s->value_bytes, bytes, memory_order_relaxed);
-	store_item_delete(w, k.old);
+	remove_item(w, &k);
+	return WIRE_OK;
+}
+
+int store_expire(struct store_worker *w, const struct store_change *c)
+{
+	struct work k;
+
+	if (!enter(w, c, &k))
+		return STORE_ASIDE;
+	if (!k.old || !item_is_expired(w->store, k.old)) {
+		leave_unchanged(w, &k);
+		return WIRE_NOT_FOUND;
+	}
+	remove_item(w, &k);
 	return WIRE_OK;
 }
 

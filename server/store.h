@@ -23,6 +23,7 @@ struct store {
 	struct index *index;
 	_Atomic uint64_t version;     /* the last one given out */
 	_Atomic uint64_t value_bytes; /* of all live items */
+	struct expire *expire;
 	uint64_t clock_start_ns;
 };
 
@@ -32,6 +33,8 @@ struct store_worker {
 	struct heap *heap;
 	struct layout_scratch *scratch;
 };
+
+struct compute;
 
 /* A change, as it came in. */
 struct store_change {
@@ -47,6 +50,10 @@ struct store_change {
 	uint64_t expiry_ms;
 	uint64_t version; /* of WIRE_IF_VERSION */
 	unsigned flags;   /* enum wire_flag */
+	/* NULL, or what makes the value from the old one; it may set `head`: only
+	 * the old item's header is to change, to this one. */
+	struct compute *compute;
+	const struct layout_item *head;
 };
 
 /* What it did. */
@@ -72,6 +79,9 @@ int store_put(struct store_worker *worker, const struct store_change *change,
 int store_remove(struct store_worker *worker, const struct store_change *change,
 		 struct store_result *result);
 
+/* Removes a key whose time is over; WIRE_NOT_FOUND if that is not so. */
+int store_expire(struct store_worker *worker, const struct store_change *key);
+
 /*
  * GET: copies the value to `buf` if it has room; otherwise to a copy of the item
  * that only the caller knows of (*copy, to be given to store_item_delete).
@@ -87,6 +97,15 @@ int store_head(struct store_worker *worker, const struct store_change *key,
 struct layout_item *store_item_new(struct store_worker *worker, const void *key,
 				   unsigned key_bytes, uint64_t value_bytes, uint64_t expiry_ms);
 void store_item_delete(struct store_worker *worker, struct layout_item *item);
+
+/*
+ * Gives a filled-in item its version and checksum ahead of store_put, which does
+ * so under locks that others wait for: do it for long items.
+ */
+void store_item_seal(struct store_worker *worker, struct layout_item *item);
+/* The same, from a stream that has all of the item. */
+void store_item_seal_stream(struct store_worker *worker, struct layout_item *item,
+			    struct hash_stream *stream);
 
 /* The largest value whose item could ever fit. */
 bool store_fits(const struct store *store, uint64_t item_bytes);

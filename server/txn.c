@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "server/change.h"
+#include "server/expire.h"
 
 struct txn {
 	struct store_worker *worker;
@@ -295,6 +296,8 @@ static void account(struct txn *t)
 		uint64_t old = k->old ? layout_value_bytes(k->old->lengths) : 0;
 		uint64_t new = k->item ? k->change.value_bytes : 0;
 		atomic_fetch_add_explicit(&t->store->value_bytes, new - old, memory_order_relaxed);
+		expire_note(t->store->expire, k->old ? k->old->expiry_ms : 0,
+			    k->item ? k->item->expiry_ms : 0);
 		if (k->old)
 			store_item_delete(t->worker, k->old);
 	}

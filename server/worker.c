@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "server/expire.h"
 #include "server/server.h"
 
 #define BATCH 32
@@ -462,7 +463,8 @@ static void sleep_for_event(struct worker *w)
 	void *context;
 	eventfd_t value;
 
-	int n = poll(fds, 2, has_waiting(w) ? 1 : 1000);
+	bool soon = has_waiting(w) || expire_is_due(w->server->store);
+	int n = poll(fds, 2, soon ? 1 : 1000);
 	if (n <= 0)
 		return;
 	if ((fds[0].revents & POLLIN) &&
@@ -544,6 +546,8 @@ static void *run(void *arg)
 		if (w->deferred_count)
 			retry_deferred(w);
 		pulls_retry(w);
+		if (expire_is_due(w->server->store))
+			expire_step(&w->store, clock_ns());
 		reply_flush(w);
 		int rc = refill(w);
 		if (rc)

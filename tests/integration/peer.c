@@ -349,7 +349,8 @@ static uint32_t make_mutant(struct peer *p)
 	static const uint64_t odd[] = { 0, 1, 31, 8127, 8128, 8192, 65535, 1ull << 30,
 					(1ull << 30) + 1, 1ull << 32, 1ull << 63, ~0ull };
 	static const uint8_t ops[] = { WIRE_PING, WIRE_GET, WIRE_PUT, WIRE_DELETE, WIRE_KEYS,
-				       WIRE_STATS, WIRE_RELEASE, WIRE_OPS, 0, 200 };
+				       WIRE_STATS, WIRE_RELEASE, WIRE_INCR, WIRE_APPEND,
+				       WIRE_TOUCH, WIRE_OPS, 0, 200 };
 	struct wire_request r = { .request_id = (uint32_t)next_random(p) };
 	uint64_t value = odd[next_random(p) % (sizeof odd / sizeof *odd)];
 	char key[16] = "peer";
@@ -383,12 +384,16 @@ static uint32_t make_mutant(struct peer *p)
 	case 6:
 		r.flags = WIRE_PULL;
 		r.value_bytes = next_random(p) % 2 ? value : 100000;
-		r.value_addr = next_random(p);
-		r.value_rkey = (uint32_t)next_random(p);
+		r.segments = next_random(p) % 4 ? 1 : (uint32_t)(next_random(p) % 18);
+		bytes = (uint32_t)(sizeof r + 5 + r.segments * sizeof(struct wire_segment));
 		break;
 	}
-	fill_random(p, p->send, sizeof r + 200);
+	fill_random(p, p->send, sizeof r + 600);
 	put_request(p, &r, key, 5);
+	/* Half the time the first segment's length is the value's. */
+	if (r.segments && next_random(p) % 2)
+		memcpy(p->send + sizeof r + 5 + offsetof(struct wire_segment, bytes),
+		       &r.value_bytes, sizeof r.value_bytes);
 	return bytes;
 }
 

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* client/clock.h: what a client says of an expiry is true of kvd's clock, whatever
+ * the delays and the drift. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "client/clock.h"
+
+#define MS 1000000ull
+
+static void test_unknown(void **state)
+{
+	struct clock c = { .known = false };
+
+	(void)state;
+	assert_int_equal(clock_judge(&c, 5, 0, 0), CLOCK_UNSURE);
+}
+
+/* kvd's clock said 1000 when ours was between 50 and 60 ms. */
+static void test_bounds(void **state)
+{
+	struct clock c = { .known = false };
+
+	(void)state;
+	clock_learn(&c, 1000, 50 * MS, 60 * MS);
+	/* At 60 ms kvd's is between 1000 and 1011, but for the drift of 10 ms. */
+	assert_int_equal(clock_judge(&c, 1013, 60 * MS, 60 * MS), CLOCK_LIVE);
+	assert_int_equal(clock_judge(&c, 1011, 60 * MS, 60 * MS), CLOCK_UNSURE);
+	assert_int_equal(clock_judge(&c, 1000, 60 * MS, 60 * MS), CLOCK_UNSURE);
+	assert_int_equal(clock_judge(&c, 998, 60 * MS, 60 * MS), CLOCK_EXPIRED);
+	/* Alive when the GET began, if not at its end: kvd has to say. */
+	assert_int_equal(clock_judge(&c, 1100, 60 * MS, 300 * MS), CLOCK_UNSURE);
+	/* Long after, the bounds are wide. */
+	assert_int_equal(clock_judge(&c, 1900, 1000 * MS, 1000 * MS), CLOCK_UNSURE);
+	assert_int_equal(clock_judge(&c, 2200, 1000 * MS, 1000 * MS), CLOCK_LIVE);
+	/* A new answer narrows them. */
+	clock_learn(&c, 1950, 1000 * MS, 1001 * MS);
+	assert_int_equal(clock_judge(&c, 1955, 1001 * MS, 1001 * MS), CLOCK_LIVE);
+	assert_int_equal(clock_judge(&c, 1948, 1001 * MS, 1001 * MS), CLOCK_EXPIRED);
+}
+
+static uint64_t random_state = 1;
+
+static uint64_t draw(uint64_t below)
+{
+	random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+	return (random_state >> 33) % below;
+}
+
+/* Random delays and a clock that drifts by up to 8 %: never a wrong word. */
+static void test_never_wrong(void **state)
+{
+	(void)state;
+	for (unsigned run = 0; run < 200; run++) {
+		struct clock c = { .known = false };
+		uint64_t now = draw(1000 * MS), kvd = MS + draw(5000 * MS);
+		for (unsigned step = 0; step < 200; step++) {
+			uint64_t there = draw(20) * MS, back = draw(20) * MS, pause = draw(2000) * MS;
+			int64_t per_mille = (int64_t)draw(160) - 80;
+			uint64_t sent = now;
+			now += there;
+			kvd += there + (uint64_t)((int64_t)there * per_mille / 1000);
+			clock_learn(&c, kvd / MS, sent, now + back);
+			now += back + pause;
+			kvd += back + pause + (uint64_t)((int64_t)(back + pause) * per_mille / 1000);
+			uint64_t expiry = kvd / MS + draw(600) - 300;
+			enum clock_verdict v = clock_judge(&c, expiry, now, now);
+			if (v == CLOCK_LIVE)
+				assert_true(kvd / MS < expiry);
+			if (v == CLOCK_EXPIRED)
+				assert_true(kvd / MS >= expiry);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_never_wrong),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* common/hash.h: a hash of pieces is that of the whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "common/hash.h"
+
+enum { BYTES = 5000, KEY_BYTES = 17 };
+
+static struct layout_item *make_item(void)
+{
+	struct layout_item *item = calloc(1, sizeof *item + KEY_BYTES + BYTES);
+
+	assert_non_null(item);
+	item->lengths = layout_lengths(BYTES, KEY_BYTES);
+	item->expiry_ms = 99;
+	for (unsigned i = 0; i < KEY_BYTES + BYTES; i++)
+		item->data[i] = (uint8_t)(i * i >> 3);
+	return item;
+}
+
+static void test_pieces(void **state)
+{
+	static const size_t steps[] = { 1, 7, 64, 255, 4096, BYTES };
+	struct layout_item *item = make_item();
+	const uint8_t *value = item->data + KEY_BYTES;
+	uint64_t whole = hash_item(item, layout_item_bytes(KEY_BYTES, BYTES), 5, 4096);
+
+	(void)state;
+	assert_true(hash_item_split(item, KEY_BYTES, value, BYTES, 5, 4096) == whole);
+	assert_true(hash_item_split(item, KEY_BYTES, value, BYTES, 6, 4096) != whole);
+	assert_true(hash_item_split(item, KEY_BYTES, value, BYTES, 5, 4128) != whole);
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+		struct hash_stream a, b;
+		hash_item_begin(&a, item, KEY_BYTES);
+		hash_bytes_begin(&b);
+		for (size_t at = 0; at < BYTES; at += steps[i]) {
+			size_t n = BYTES - at < steps[i] ? BYTES - at : steps[i];
+			hash_add(&a, value + at, n);
+			hash_add(&b, value + at, n);
+		}
+		assert_true(hash_item_end(&a, 5, 4096) == whole);
+		assert_true(hash_bytes_end(&b) == hash_bytes(value, BYTES));
+	}
+	free(item);
+}
+
+/* Whatever bit is flipped, but for the state and the checksum itself. */
+static void test_every_bit(void **state)
+{
+	struct layout_item *item = make_item();
+	uint64_t whole = hash_item(item, layout_item_bytes(KEY_BYTES, BYTES), 5, 4096);
+	uint8_t *bytes = (uint8_t *)&item->lengths;
+
+	(void)state;
+	for (size_t i = 0; i < 8 * (sizeof *item - 16 + KEY_BYTES + BYTES); i++) {
+		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+		assert_true(hash_item(item, layout_item_bytes(KEY_BYTES, BYTES), 5, 4096) != whole);
+		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+	}
+	free(item);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_every_bit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
