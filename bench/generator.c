@@ -20,6 +20,7 @@ void generator_init(struct generator *g, enum generator_kind kind, uint64_t firs
 	g->kind = kind;
 	g->first = first;
 	g->count = count;
+	g->inverse = UINT64_MAX / count;
 	if (kind == GENERATOR_ZIPFIAN)
 		zipf_init(&g->zipf, GENERATOR_SCRAMBLED_ITEMS, GENERATOR_SCRAMBLED_ZETAN);
 	else if (kind == GENERATOR_LATEST)
@@ -53,13 +54,24 @@ static uint64_t next_exponential(const struct generator *g, struct random *r, ui
 	return newest - (uint64_t)distance;
 }
 
+/* n modulo the count, without a division: the quotient is at most 2 too small. */
+static uint64_t modulo_count(const struct generator *g, uint64_t n)
+{
+	uint64_t quotient = (uint64_t)((unsigned __int128)n * g->inverse >> 64);
+	uint64_t rest = n - quotient * g->count;
+
+	while (rest >= g->count)
+		rest -= g->count;
+	return rest;
+}
+
 static uint64_t draw(struct generator *g, struct random *r, uint64_t index, uint64_t newest)
 {
 	switch (g->kind) {
 	case GENERATOR_UNIFORM:
 		return g->first + random_below(r, g->count);
 	case GENERATOR_ZIPFIAN:
-		return g->first + fnv_hash(zipf_next(&g->zipf, r)) % g->count;
+		return g->first + modulo_count(g, fnv_hash(zipf_next(&g->zipf, r)));
 	case GENERATOR_LATEST:
 		return next_latest(g, r, newest);
 	case GENERATOR_HOTSPOT:

@@ -39,6 +39,7 @@ struct generator {
 	enum generator_kind kind;
 	uint64_t first;
 	uint64_t count;
+	uint64_t inverse;       /* of count: floor((2^64 - 1) / count) */
 	uint64_t hot_count;     /* hotspot */
 	double hot_proportion;  /* hotspot: of the draws */
 	double mean;            /* exponential */

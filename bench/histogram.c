@@ -4,27 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define STEP_BITS 7u /* 2^7 buckets from one power of two to the next */
-#define STEPS (1u << STEP_BITS)
-
-/* Counts have one writer: no read-modify-write needed, only whole stores. */
-static inline uint64_t load(const uint64_t *word)
-{
-	return __atomic_load_n(word, __ATOMIC_RELAXED);
-}
-
-static inline void add(uint64_t *word, uint64_t n)
-{
-	__atomic_store_n(word, load(word) + n, __ATOMIC_RELAXED);
-}
-
-unsigned histogram_bucket_of(uint64_t ns)
-{
-	unsigned shift = 63 - STEP_BITS - (unsigned)__builtin_clzll(ns | (2 * STEPS - 1));
-	unsigned bucket = shift * STEPS + (unsigned)(ns >> shift);
-
-	return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
-}
+#define STEPS HISTOGRAM_STEPS
 
 uint64_t histogram_bucket_first(unsigned bucket)
 {
@@ -44,27 +24,16 @@ void histogram_clear(struct histogram *h)
 	h->min_ns = UINT64_MAX;
 }
 
-void histogram_record(struct histogram *h, uint64_t ns)
-{
-	add(&h->buckets[histogram_bucket_of(ns)], 1);
-	add(&h->count, 1);
-	add(&h->sum_ns, ns);
-	if (ns < h->min_ns)
-		__atomic_store_n(&h->min_ns, ns, __ATOMIC_RELAXED);
-	if (ns > h->max_ns)
-		__atomic_store_n(&h->max_ns, ns, __ATOMIC_RELAXED);
-}
-
 void histogram_merge(struct histogram *to, const struct histogram *from)
 {
-	uint64_t least = load(&from->min_ns), most = load(&from->max_ns);
+	uint64_t least = histogram_load(&from->min_ns), most = histogram_load(&from->max_ns);
 
 	for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
-		uint64_t n = load(&from->buckets[i]);
+		uint64_t n = histogram_load(&from->buckets[i]);
 		to->buckets[i] += n;
 		to->count += n; /* not from->count, which may be ahead */
 	}
-	to->sum_ns += load(&from->sum_ns);
+	to->sum_ns += histogram_load(&from->sum_ns);
 	to->min_ns = least < to->min_ns ? least : to->min_ns;
 	to->max_ns = most > to->max_ns ? most : to->max_ns;
 }

@@ -18,6 +18,8 @@
 #define HISTOGRAM_SIGNIFICANT_DIGITS 2
 #define HISTOGRAM_NS_MAX 3600000000000ull
 #define HISTOGRAM_BUCKETS 4608u
+#define HISTOGRAM_STEP_BITS 7u /* 2^7 buckets from one power of two to the next */
+#define HISTOGRAM_STEPS (1u << HISTOGRAM_STEP_BITS)
 
 struct histogram {
 	uint64_t count;
@@ -28,7 +30,6 @@ struct histogram {
 };
 
 void histogram_clear(struct histogram *h);
-void histogram_record(struct histogram *h, uint64_t ns);
 
 /* Adds `from`, in which another thread may be recording. */
 void histogram_merge(struct histogram *to, const struct histogram *from);
@@ -46,6 +47,36 @@ double histogram_mean(const struct histogram *h);
 /* The values that count in a bucket. */
 uint64_t histogram_bucket_first(unsigned bucket);
 uint64_t histogram_bucket_last(unsigned bucket);
-unsigned histogram_bucket_of(uint64_t ns);
+
+static inline unsigned histogram_bucket_of(uint64_t ns)
+{
+	uint64_t at_least = ns | (2 * HISTOGRAM_STEPS - 1);
+	unsigned shift = 63 - HISTOGRAM_STEP_BITS - (unsigned)__builtin_clzll(at_least);
+	unsigned bucket = shift * HISTOGRAM_STEPS + (unsigned)(ns >> shift);
+
+	return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
+}
+
+/* Counts have one writer: no read-modify-write needed, only whole stores. */
+static inline uint64_t histogram_load(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+static inline void histogram_add(uint64_t *word, uint64_t n)
+{
+	__atomic_store_n(word, histogram_load(word) + n, __ATOMIC_RELAXED);
+}
+
+static inline void histogram_record(struct histogram *h, uint64_t ns)
+{
+	histogram_add(&h->buckets[histogram_bucket_of(ns)], 1);
+	histogram_add(&h->count, 1);
+	histogram_add(&h->sum_ns, ns);
+	if (ns < h->min_ns)
+		__atomic_store_n(&h->min_ns, ns, __ATOMIC_RELAXED);
+	if (ns > h->max_ns)
+		__atomic_store_n(&h->max_ns, ns, __ATOMIC_RELAXED);
+}
 
 #endif
