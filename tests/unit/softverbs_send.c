@@ -14,7 +14,8 @@ static void wait_recv(struct kit *k, uint64_t wr_id, uint32_t bytes)
 
 /* ---- ping-pong with growing sizes ---- */
 
-static const uint32_t sizes[] = { 0, 1, 8, 64, 100, 1000, 4096, 16384, 16385, 60000, 70000, 1 << 20 };
+static const uint32_t sizes[] = { 0,	 1,	8,     64,    100,   1000,
+				  4096, 16384, 16385, 60000, 70000, 1 << 20 };
 #define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 static void pattern(uint8_t *at, uint32_t bytes, uint32_t seed)
