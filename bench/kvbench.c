@@ -7,6 +7,10 @@
 #include "bench/command.h"
 #include "client/kvd.h"
 
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
 static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
@@ -42,6 +46,17 @@ static void print_help(void)
 	       "  kvbench run -P workloads/workloada -p recordcount=100000 --duration 10\n");
 }
 
+static void print_version(void)
+{
+	printf("kvbench %s\n", kvd_version());
+#ifdef HAVE_HIREDIS
+	printf("compares with redis\n");
+#endif
+#ifdef HAVE_LIBMEMCACHED
+	printf("compares with memcached\n");
+#endif
+}
+
 int main(int argc, char **argv)
 {
 	struct err err;
@@ -51,7 +66,7 @@ int main(int argc, char **argv)
 		return argc < 2 ? EXIT_USAGE : EXIT_DONE;
 	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-		printf("kvbench %s\n", kvd_version());
+		print_version();
 		return EXIT_DONE;
 	}
 	clock_init();
