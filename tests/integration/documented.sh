@@ -29,6 +29,9 @@ for command in $("$KVD_BUILD/kvcli" --help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1
 	has_all kvcli.1 "$KVD_BUILD/kvcli" "$command"
 	grep -q "$command" "$KVD_SOURCE/doc/kvcli.1" || { echo "kvcli $command is not in kvcli.1"; bad=1; }
 done
+for command in $("$KVD_BUILD/kvbench" --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p'); do
+	has_all kvbench.1 "$KVD_BUILD/kvbench" "$command"
+done
 if command -v mandoc >/dev/null; then
 	for page in "$KVD_SOURCE"/doc/*.[1378]; do
 		mandoc -T lint -W warning "$page" || bad=1
