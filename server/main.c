@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -34,6 +35,17 @@ static int take_signals(struct server *s, struct err *err)
 		return err_set(err, -1, "can't block signals");
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return s->signal_fd < 0 ? err_set_errno(err, -1, errno, "signalfd") : 0;
+}
+
+/* A connection takes a few descriptors on some devices: as many as may be had. */
+static void raise_descriptors(void)
+{
+	struct rlimit lim;
+
+	if (!getrlimit(RLIMIT_NOFILE, &lim) && lim.rlim_cur < lim.rlim_max) {
+		lim.rlim_cur = lim.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &lim);
+	}
 }
 
 /* Half the CPUs that it may use, so that clients on this machine have some. */
@@ -159,6 +171,7 @@ int main(int argc, char **argv)
 		return status;
 	log_set_level((enum log_level)s->options.log_level);
 	s->start_ns = clock_ns();
+	raise_descriptors();
 	if (getrandom(&s->instance, sizeof s->instance, 0) != sizeof s->instance)
 		s->instance = s->start_ns;
 	pthread_mutex_init(&s->done_lock, NULL);
