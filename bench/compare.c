@@ -262,6 +262,13 @@ static double memory_mb(const struct column *column, int kind, double percentile
 	return bytes < 0 ? NAN : bytes / 1e6;
 }
 
+static double right_values(const struct column *column, int kind, double percentile)
+{
+	(void)kind;
+	(void)percentile;
+	return column->workload.record.integrity ? (double)column->result->verify.ok : NAN;
+}
+
 static double wrong_values(const struct column *column, int kind, double percentile)
 {
 	const struct result *r = column->result;
@@ -303,6 +310,7 @@ static void print_table(const struct compare *c)
 	print_row(c, "server CPU, us/operation", 3, server_cpu_us, 0, 0);
 	print_row(c, "kvbench CPU, us/operation", 3, client_cpu_us, 0, 0);
 	print_row(c, "server memory, MB", 1, memory_mb, 0, 0);
+	print_row(c, "values checked and right", 0, right_values, 0, 0);
 	print_row(c, "errors and wrong values", 0, wrong_values, 0, 0);
 	printf("\n");
 	for (unsigned i = 0; i < c->count; i++)
