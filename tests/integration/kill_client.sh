@@ -25,7 +25,9 @@ commands() {
 
 settled() { [ "$(stat connections)" = 1 ]; }
 
-kvcli put warm up || fail "put"
+# The index doesn't shrink: let it grow to what a round needs first.
+commands warm | head -n 600 | kvcli --timeout 60 >"$tmp/acks" || fail "put"
+kvcli flush --yes || fail "flush"
 used_before=$(stat memory.used_bytes)
 
 # One round: killed after some tens of milliseconds of writing, at no fixed point.
@@ -62,9 +64,7 @@ done
 say "$rounds clients killed, $total changes acknowledged"
 
 wait_for settled || fail "$(stat connections) connections stay"
-kvcli put warm up || fail "put"
 used_after=$(stat memory.used_bytes)
 say "used before $used_before, after $used_after"
-# The index doesn't shrink; a lost pull would cost a large value.
-[ $((used_after - used_before)) -lt $((large_bytes / 2 + 100000)) ] || fail "memory was lost"
+[ $((used_after - used_before)) -lt 100000 ] || fail "memory was lost"
 stop_kvd

@@ -17,11 +17,11 @@ done
 [ "$(stat keys)" = 1 ] || fail "a refused key was stored"
 
 head -c $((64 << 20)) /dev/urandom >"$tmp/largest"
-expect 0 kvcli put large --file "$tmp/largest"
-expect 0 kvcli get large --output "$tmp/back"
+expect 0 kvcli --timeout 60 put large --file "$tmp/largest"
+expect 0 kvcli --timeout 60 get large --output "$tmp/back"
 cmp "$tmp/largest" "$tmp/back" || fail "the largest value changed on its way"
 truncate -s $((1024 * 1024 * 1024 + 1)) "$tmp/too_large"
 expect 2 kvcli put large --file "$tmp/too_large"; says "too_large"
-expect 0 kvcli get large --output "$tmp/back"
+expect 0 kvcli --timeout 60 get large --output "$tmp/back"
 cmp "$tmp/largest" "$tmp/back" || fail "the value behind a refused one changed"
 stop_kvd

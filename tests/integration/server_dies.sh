@@ -24,7 +24,11 @@ close_batch 3
 # In full flight.
 start_kvd --memory 256M
 i=0
-many() { while echo "put key$((i++ % 1000)) value"; do :; done 2>/dev/null; }
+# With long answers, for kvcli writes them out by the block.
+many() {
+	echo "put long $(printf 'v%.0s' $(seq 1000))"
+	while echo "put key$((i++ % 1000)) value" && echo "get long"; do :; done 2>/dev/null
+}
 start kvcli --timeout 3 --stop-on-error < <(many) >"$tmp/answers" 2>"$tmp/err"
 client=$pid
 flowing() { [ "$(wc -c <"$tmp/answers")" -gt 20000 ]; }
