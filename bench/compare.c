@@ -318,29 +318,40 @@ static void print_table(const struct compare *c)
 		       c->columns[i].store->ops->device(c->columns[i].store));
 }
 
-/* Where asking the server is better than reading its memory. */
-static void print_losses(const struct compare *c)
+static const struct column *by_message(const struct compare *c)
 {
-	const struct column *one = &c->columns[0], *two = NULL;
-	bool any = false;
-
 	for (unsigned i = 1; i < c->count; i++) {
 		if (c->columns[i].get == STORE_GET_MESSAGE)
-			two = &c->columns[i];
+			return &c->columns[i];
 	}
+	return NULL;
+}
+
+/* Where asking the server is better than reading its memory: for GETs, and for the
+ * other operations beside them. */
+static void print_losses(const struct compare *c)
+{
+	const struct column *one = &c->columns[0], *two = by_message(c);
+	double rates[2];
+	bool any = false;
+
 	if (two == NULL)
 		return;
-	for (size_t i = 0; i < LATENCIES; i++) {
-		double of = latency_us(one, OP_READ, latencies[i].percentile);
-		double to = latency_us(two, OP_READ, latencies[i].percentile);
-		if (of > to)
-			printf("One-sided GETs lose at READ %s: %.2f us, by message %.2f us\n",
-			       latencies[i].name, of, to);
-		any |= of > to;
+	for (size_t i = 0; i < OP_KINDS * LATENCIES; i++) {
+		int kind = (int)(i / LATENCIES);
+		double of = latency_us(one, kind, latencies[i % LATENCIES].percentile);
+		double to = latency_us(two, kind, latencies[i % LATENCIES].percentile);
+		if (!(of > to))
+			continue;
+		any = true;
+		printf("One-sided GETs lose at %s %s: %.2f us, by message %.2f us\n",
+		       op_names[kind], latencies[i % LATENCIES].name, of, to);
 	}
-	if (throughput(one->result) < throughput(two->result))
-		printf("One-sided GETs lose in operations/s: %.0f, by message %.0f\n",
-		       throughput(one->result), throughput(two->result));
+	rates[0] = throughput(one->result);
+	rates[1] = throughput(two->result);
+	if (rates[0] < rates[1])
+		printf("One-sided GETs lose in operations/s: %.0f, by message %.0f\n", rates[0],
+		       rates[1]);
 	else if (!any)
 		printf("One-sided GETs lose nowhere in this run.\n");
 }

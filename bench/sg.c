@@ -234,13 +234,28 @@ static double median_us(const struct histogram *h)
 	return (double)histogram_percentile(h, 50) / 1e3;
 }
 
+/* Below 1: the list is better; what differs by less than 2 % is called the same. */
+static double ratio(const struct sg *s)
+{
+	return median_us(&s->latency[LIST]) / median_us(&s->latency[COPY]);
+}
+
+static bool list_wins(const struct sg *s)
+{
+	return ratio(s) < 0.98;
+}
+
+static bool copy_wins(const struct sg *s)
+{
+	return ratio(s) > 1.02;
+}
+
 static void print_line(const struct sg *s)
 {
-	double list = median_us(&s->latency[LIST]), copy = median_us(&s->latency[COPY]);
-
 	printf("%-8s %10" PRIu64 " %10" PRIu64 " %12.3f %12.3f %8.2f  %s\n",
-	       direction_names[s->direction], s->block_bytes, value_bytes(s), list, copy,
-	       list / copy, list < copy ? "list" : "copy");
+	       direction_names[s->direction], s->block_bytes, value_bytes(s),
+	       median_us(&s->latency[LIST]), median_us(&s->latency[COPY]), ratio(s),
+	       list_wins(s) ? "list" : copy_wins(s) ? "copy" : "same");
 	fflush(stdout);
 }
 
@@ -256,16 +271,16 @@ static void json_line(struct json *j, const struct sg *s)
 	json_close(j, '{');
 }
 
-/* The least size from which on the list was never worse; 0: there is none. */
+/* The least size at which the list won and from which on it never lost; 0: none. */
 struct crossover {
 	uint64_t block_bytes;
 };
 
 static void follow(struct crossover *c, const struct sg *s)
 {
-	if (median_us(&s->latency[LIST]) > median_us(&s->latency[COPY]))
+	if (copy_wins(s))
 		c->block_bytes = 0;
-	else if (c->block_bytes == 0)
+	else if (list_wins(s) && c->block_bytes == 0)
 		c->block_bytes = s->block_bytes;
 }
 
@@ -275,7 +290,8 @@ static void tell(const struct crossover *c, enum direction direction)
 		printf("%s: the list is better from blocks of %" PRIu64 " bytes on\n",
 		       direction_names[direction], c->block_bytes);
 	else
-		printf("%s: the copy is better at the largest block\n", direction_names[direction]);
+		printf("%s: the list is better from no block size on\n",
+		       direction_names[direction]);
 }
 
 static int measure_direction(struct sg *s, struct device *device, const struct addr *addr,
