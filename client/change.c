@@ -62,7 +62,7 @@ int change_start(struct op *op, const struct wire_request *ask)
 	op->phase = PHASE_REPLY;
 	op->direct = false;
 	/* The slot, and a count, so that an answer to a former request is known. */
-	op->request_id = op->index + DEPTH_MAX * ++s->next_request;
+	op->request_id = op->index + OPS_MAX * ++s->next_request;
 	*q = *ask;
 	q->request_id = op->request_id;
 	q->key_bytes = (uint16_t)op->key_bytes;

@@ -161,7 +161,7 @@ int kvd_session_new(kvd_client *client, kvd_session **session)
 		return KVD_ENOMEM;
 	s->client = client;
 	s->verbs = client->verbs;
-	s->depth = (uint32_t)client->options.depth;
+	s->depth = (uint32_t)client->options.depth + 1;
 	s->rx_count = s->depth + 1;
 	s->sq_depth = 4 * s->depth + 64;
 	s->done_end = &s->done;
@@ -472,7 +472,7 @@ int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, si
 	rc = session_ready(s);
 	if (rc)
 		return rc;
-	*op = op_new(s, kind, key, key_bytes);
+	*op = s->in_flight + 1 < s->depth ? op_new(s, kind, key, key_bytes) : NULL;
 	if (!*op)
 		return KVD_EBUSY;
 	(*op)->tag = tag;

@@ -28,6 +28,11 @@ uint64_t session_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
+uint64_t session_deadline_ns(const struct kvd_session *s)
+{
+	return session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+}
+
 /* -------------------------------------------------------------- operations */
 
 struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes)
@@ -53,7 +58,7 @@ struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, siz
 	op->token = 0;
 	op->payload_bytes = 0;
 	op->begun_ns = op->sent_ns = session_now_ns();
-	op->deadline_ns = op->begun_ns + (uint64_t)s->client->options.timeout_ms * 1000000;
+	op->deadline_ns = session_deadline_ns(s);
 	op->key_bytes = (uint32_t)key_bytes;
 	if (key_bytes) {
 		memcpy(op->key, key, key_bytes);
@@ -238,11 +243,11 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 	const struct wire_reply *reply = (const struct wire_reply *)message;
 	struct op *op;
 
-	if (bytes < sizeof *reply || reply->request_id % DEPTH_MAX >= s->depth) {
+	if (bytes < sizeof *reply || reply->request_id % OPS_MAX >= s->depth) {
 		session_fail(s, KVD_EPROTOCOL, "%s sent a malformed reply", s->client->addr.text);
 		return;
 	}
-	op = &s->ops[reply->request_id % DEPTH_MAX];
+	op = &s->ops[reply->request_id % OPS_MAX];
 	if (op->phase != PHASE_REPLY || op->done || op->ended || op->request_id != reply->request_id) {
 		session_fail(s, KVD_EPROTOCOL, "%s answered a request that nobody made",
 			     s->client->addr.text);
@@ -385,6 +390,24 @@ static void check_deadlines(struct kvd_session *s, uint64_t now)
 	}
 }
 
+/* What no completion tells. */
+static void look_around(struct kvd_session *s, uint64_t now)
+{
+	if (now - s->last_cm_look_ns <= CM_LOOK_NS)
+		return;
+	s->last_cm_look_ns = now;
+	look_at_cm(s);
+	check_deadlines(s, now);
+}
+
+int flight_look(struct kvd_session *s)
+{
+	flight_flush(s);
+	if (!s->broken && poll_once(s) == 0)
+		look_around(s, session_now_ns());
+	return s->broken ? s->broken_code : 0;
+}
+
 int flight_poll(struct kvd_session *s, uint64_t until_ns)
 {
 	int policy = s->client->options.poll;
@@ -398,11 +421,7 @@ int flight_poll(struct kvd_session *s, uint64_t until_ns)
 		now = session_now_ns();
 		if (!start)
 			start = now;
-		if (now - s->last_cm_look_ns > CM_LOOK_NS) {
-			s->last_cm_look_ns = now;
-			look_at_cm(s);
-			check_deadlines(s, now);
-		}
+		look_around(s, now);
 		if (now >= until_ns || s->broken)
 			break;
 		if (policy == KVD_POLL_EVENT || (policy == KVD_POLL_ADAPTIVE &&
@@ -456,7 +475,12 @@ uint32_t flight_settle(struct kvd_session *s)
 		poll_once(s);
 	for (uint32_t i = 0; i < s->depth; i++)
 		unlocks += s->ops[i].phase != PHASE_IDLE && s->ops[i].kind == OP_UNLOCK;
-	return s->in_flight - unlocks;
+	if (s->in_flight > unlocks)
+		return s->in_flight - unlocks;
+	/* Each of them ends, or the session does: see check_deadlines(). */
+	while (s->in_flight + 2 > s->depth)
+		flight_poll(s, UINT64_MAX);
+	return 0;
 }
 
 int flight_run(struct op *op)

@@ -16,6 +16,7 @@
  * connection ends all of its locks: kvd releases them after it destroyed the queue
  * pair, and nothing of ours takes effect then (protocols.md, 7).
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,8 @@ void lock_advance(struct op *op)
 	uint64_t was = op->memory->small[0];
 
 	if (op->kind == OP_UNLOCK && was == (op->token | LAYOUT_LOCK_WAIT)) {
+		/* Its completion may have lain there for as long as nobody looked. */
+		op->deadline_ns = session_deadline_ns(op->session);
 		change_start(op, &(struct wire_request){ .op = WIRE_UNLOCK, .token = op->token,
 							 .version = op->stripe });
 		return;
@@ -132,9 +135,9 @@ static void release(struct kvd_session *s, uint64_t stripe, uint64_t token)
 	held_remove(s, token);
 	if (!s->connected || s->broken)
 		return;
-	/* Room for it: completions free operations. */
-	while (!(op = op_new(s, OP_UNLOCK, NULL, 0)) && !s->broken)
-		flight_poll(s, session_now_ns() + 1000000);
+	/* One operation is kept for it: it is free, or an earlier unlock's. */
+	while (!(op = op_new(s, OP_UNLOCK, NULL, 0)) && !flight_look(s))
+		sched_yield();
 	if (!op)
 		return;
 	post_cas(op, stripe, token, 0);
@@ -314,9 +317,9 @@ int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_
 	rc = cas->result;
 	bool won = !rc && cas->memory->small[0] == 0;
 	got = read->result;
-	if (!got || got == KVD_ESPACE)
+	if (won && (!got || got == KVD_ESPACE))
 		*value_bytes = read->result_bytes;
-	if (!got && version)
+	if (won && !got && version)
 		*version = read->result_version;
 	op_free(read);
 	op_free(cas);
@@ -374,8 +377,7 @@ static int lost_change(struct kvd_session *s, const struct kvd_receipt *sent, ui
 	const struct err why = s->err;
 	struct changed changed;
 	int result = KVD_EUNKNOWN;
-	int rc = fate_ask(s, sent, session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000,
-			  &result, &changed);
+	int rc = fate_ask(s, sent, session_deadline_ns(s), &result, &changed);
 
 	if (rc == KVD_NOT_FOUND)
 		return lost(s, &why);

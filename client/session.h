@@ -26,6 +26,7 @@
 
 #define DEPTH_DEFAULT 32
 #define DEPTH_MAX 128
+#define OPS_MAX 256u /* a power of two; an operation's place in its request ids */
 #define TIMEOUT_MS_DEFAULT 5000
 #define MIRROR_BYTES_DEFAULT (64ull << 20)
 #define SGE_MAX 16u /* of a work request */
@@ -171,7 +172,7 @@ struct kvd_session {
 	uint8_t *memory; /* op_memory[depth], then receive buffers */
 	size_t memory_bytes;
 	struct ibv_mr *memory_mr;
-	uint32_t depth;
+	uint32_t depth; /* operations: one more than may be submitted, for an unlock */
 	uint32_t rx_count;
 	uint8_t *rx;
 
@@ -207,6 +208,8 @@ struct kvd_session {
 };
 
 uint64_t session_now_ns(void);
+/* When a call that begins now has to end. */
+uint64_t session_deadline_ns(const struct kvd_session *s);
 
 /* client.c: for calls that wait: the key is good, the session connected, and nothing
  * else in flight. */
@@ -248,13 +251,18 @@ void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, ui
 uint32_t flight_room(const struct kvd_session *s);
 /* Posts what was collected. */
 int flight_flush(struct kvd_session *s);
+/* Makes what progress there is without waiting, whatever is completed.  0 or KVD_E*. */
+int flight_look(struct kvd_session *s);
 /* Makes progress; waits up to `until_ns` while nothing is completed.  0 or KVD_E*. */
 int flight_poll(struct kvd_session *s, uint64_t until_ns);
 /* Runs one operation to its end and frees it; its result. */
 int flight_run(struct op *op);
 /* Runs two to their ends; the caller frees them. */
 void flight_wait(struct kvd_session *s, struct op *first, struct op *second);
-/* Takes what detached operations (unlocks) left.  How many others are in flight. */
+/*
+ * Takes what detached operations (unlocks) left.  How many others are in flight; if
+ * none is, two operations are free when it returns.
+ */
 uint32_t flight_settle(struct kvd_session *s);
 /* Asks for an event on the next completion, having taken all that came before. */
 void flight_arm(struct kvd_session *s);

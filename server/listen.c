@@ -23,7 +23,7 @@
 
 #define BACKLOG 128
 #define CREDITS_DEFAULT 32u
-#define CREDITS_MAX 128u
+#define CREDITS_MAX 129u /* of libkvd: 128 operations, and an unlock */
 #define PULL_SENDS 8u
 #define UNSIGNALED_SENDS 32u /* twice what reply.c posts from signal to signal */
 #define HELLO_NS_MAX 10000000000ull

@@ -84,6 +84,11 @@ int store_worker_init(struct store_worker *w, struct store *store, unsigned id)
 	return heap_new(store->table->region, &w->heap);
 }
 
+void store_worker_trim(struct store_worker *w)
+{
+	heap_trim(w->heap);
+}
+
 void store_worker_fini(struct store_worker *w)
 {
 	heap_delete(&w->heap);

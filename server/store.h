@@ -71,6 +71,8 @@ void store_delete(struct store **store);
 
 /* 0 or an errno value. */
 int store_worker_init(struct store_worker *worker, struct store *store, unsigned id);
+/* Of every worker after the last change, before the first store_worker_fini. */
+void store_worker_trim(struct store_worker *worker);
 void store_worker_fini(struct store_worker *worker);
 
 /* These return an enum wire_status or STORE_ASIDE. */

@@ -652,6 +652,7 @@ void worker_stop(struct worker *w)
 	atomic_store(&w->stopping, true);
 	worker_wake(w);
 	pthread_join(w->thread, NULL);
+	store_worker_trim(&w->store);
 }
 
 /* After every connection was destroyed. */
