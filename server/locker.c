@@ -18,6 +18,11 @@
  * fenced (its connection is closed) and the lock released as of the dead.
  *
  * A word that names nobody (a client may write anything there) is released (9).
+ *
+ * Changes without a lock wait aside in the workers, which tell of those that a lock
+ * keeps away for long.  The locker then looks after that stripe as if a client waited
+ * there; and if clients do, the changes have their turn among them: a word of WAIT
+ * alone, which is nobody's lock, but which nobody can take (8).
  */
 #include "server/locker.h"
 
@@ -34,6 +39,9 @@
 #define QUEUES 4096u /* buckets of the map from stripe to queue */
 #define WAITERS_MAX 65536u
 #define LOOK_NS 5000000ull /* how often a silent holder is looked at */
+#define WATCH_NS 100000000ull /* how long a change counts as waiting after it was told of */
+#define TURN_NS 10000000ull /* how often changes have their turn, where clients wait too */
+#define OPEN_NS 2000000ull  /* and for how long */
 #define CONNECTIONS (LAYOUT_LOCK_CONNECTION_MASK + 1)
 
 struct waiter {
@@ -51,9 +59,11 @@ struct queue {
 	uint64_t since_ns;
 	uint64_t looked_ns;
 	uint64_t asked;    /* number of the first look at the holder of `seen` */
+	uint64_t watched_ns; /* a change waits too, until then */
+	uint64_t opened_ns;  /* the last turn of changes */
 };
 
-enum message_kind { MSG_BORN, MSG_DEAD, MSG_WAIT, MSG_UNLOCK, MSG_FORGET, MSG_HELD };
+enum message_kind { MSG_BORN, MSG_DEAD, MSG_WAIT, MSG_UNLOCK, MSG_WATCH, MSG_FORGET, MSG_HELD };
 
 struct message {
 	struct message *next;
@@ -123,6 +133,11 @@ void locker_wait(struct locker *l, struct conn *conn, const struct wire_request 
 void locker_unlock(struct locker *l, uint64_t stripe, uint64_t token)
 {
 	post(l, &(struct message){ .kind = MSG_UNLOCK, .stripe = stripe, .token = token });
+}
+
+void locker_watch(struct locker *l, uint64_t stripe)
+{
+	post(l, &(struct message){ .kind = MSG_WATCH, .stripe = stripe });
 }
 
 void locker_forget(struct locker *l, struct conn *conn)
@@ -226,11 +241,24 @@ static bool swap(struct locker *l, uint64_t stripe, uint64_t expected, uint64_t 
 	return word_of(l, stripe) == desired; /* tokens never repeat: it was ours */
 }
 
+/* The turn of changes that wait: they are tried again at once. */
+static bool open_to_changes(struct locker *l, struct queue *q, uint64_t word, uint64_t now)
+{
+	if (!swap(l, q->stripe, word, LAYOUT_LOCK_WAIT))
+		return false;
+	q->opened_ns = now;
+	for (unsigned i = 0; i < l->server->worker_count; i++)
+		worker_wake(&l->server->workers[i]);
+	return true;
+}
+
 /* Gives the lock to the first waiter, or frees it if there is none. */
 static bool hand_over(struct locker *l, struct queue *q, uint64_t word)
 {
-	uint64_t next = 0;
+	uint64_t next = 0, now = clock_ns();
 
+	if (q->first && now < q->watched_ns && now - q->opened_ns > TURN_NS)
+		return open_to_changes(l, q, word, now);
 	if (q->first)
 		next = q->first->request.token | (q->first->next ? LAYOUT_LOCK_WAIT : 0);
 	if (!swap(l, q->stripe, word, next))
@@ -297,12 +325,14 @@ static void serve_queue(struct locker *l, struct queue *q, uint64_t now)
 	expire_waiters(l, q, now);
 	for (;;) {
 		uint64_t word = word_of(l, q->stripe), holder = word & ~LAYOUT_LOCK_WAIT;
-		if (!q->first) {
+		if (!q->first && (!word || now >= q->watched_ns)) {
 			/* Nobody waits any more: WAIT off, or the holder's own business. */
 			if (!(word & LAYOUT_LOCK_WAIT) || swap(l, q->stripe, word, holder)) {
 				queue_drop(l, q);
 				return;
 			}
+		} else if (!holder && now - q->opened_ns < OPEN_NS) {
+			return;
 		} else if (!holder || !is_alive(l, holder)) {
 			hand_over(l, q, word);
 		} else if (word & LAYOUT_LOCK_WAIT) {
@@ -348,6 +378,17 @@ static void on_unlock(struct locker *l, const struct message *m)
 		swap(l, m->stripe, word, 0);
 	if (q)
 		serve_queue(l, q, clock_ns());
+}
+
+static void on_watch(struct locker *l, const struct message *m)
+{
+	struct queue *q = queue_get(l, m->stripe);
+	uint64_t now = clock_ns();
+
+	if (!q)
+		return;
+	q->watched_ns = now + WATCH_NS;
+	serve_queue(l, q, now);
 }
 
 /* Everything that the dead connection held: one look at every word. */
@@ -444,6 +485,9 @@ static void handle(struct locker *l, const struct message *m)
 		break;
 	case MSG_UNLOCK:
 		on_unlock(l, m);
+		break;
+	case MSG_WATCH:
+		on_watch(l, m);
 		break;
 	case MSG_FORGET:
 		on_forget(l, m->conn);

@@ -37,6 +37,9 @@ void locker_dead(struct locker *locker, uint64_t connection_id);
 void locker_wait(struct locker *locker, struct conn *conn, const struct wire_request *request);
 void locker_unlock(struct locker *locker, uint64_t stripe, uint64_t token);
 
+/* A change without a lock is kept away from a stripe by its lock, at this moment. */
+void locker_watch(struct locker *locker, uint64_t stripe);
+
 /* Drops what waits for a connection that is closing; then sets conn->lock_idle. */
 void locker_forget(struct locker *locker, struct conn *conn);
 

@@ -34,6 +34,7 @@ struct pull {
 	struct hash_stream value_hash, item_hash;
 	bool failed;
 	bool complete;
+	uint64_t report_ns; /* when to tell of a lock in its way */
 };
 
 int pulls_new(struct worker *w)
@@ -117,9 +118,12 @@ static void apply(struct worker *w, struct pull *p)
 	};
 
 	compute_init(&x, q, NULL);
+	w->store.blocked = STORE_NOT_BLOCKED;
 	int status = store_put(&w->store, &c, &r);
-	if (status == STORE_ASIDE)
+	if (status == STORE_ASIDE) {
+		worker_report_lock(w, &p->report_ns, clock_ns());
 		return;
+	}
 	if (status != WIRE_OK || append)
 		store_item_delete(&w->store, p->item);
 	finish(w, p, (enum wire_status)status, &r);
@@ -198,6 +202,7 @@ static void advance(struct worker *w, struct pull *p)
 		}
 		store_item_seal_stream(&w->store, p->item, &p->item_hash);
 		p->complete = true;
+		p->report_ns = clock_ns() + REPORT_FIRST_NS;
 	}
 	apply(w, p);
 }

@@ -150,6 +150,7 @@ struct deferred {
 	uint32_t buffer;
 	uint32_t bytes;
 	uint64_t since_ns;
+	uint64_t report_ns; /* when to tell the locker of a lock in its way */
 };
 
 struct worker {
@@ -214,6 +215,13 @@ void worker_delete(struct worker *worker);
 /* Ends a connection: worker thread only. */
 void conn_close(struct conn *conn, const char *reason);
 uint64_t clock_ns(void);
+
+/*
+ * After a change was tried again: if a lock is in its way, and *report_ns is over, the
+ * locker is told, and *report_ns is put off.  Worker thread only.
+ */
+void worker_report_lock(struct worker *worker, uint64_t *report_ns, uint64_t now);
+#define REPORT_FIRST_NS 5000000ull
 
 /* request.c: one request, worker thread only. */
 enum request_fate {

@@ -84,11 +84,6 @@ int store_worker_init(struct store_worker *w, struct store *store, unsigned id)
 	return heap_new(store->table->region, &w->heap);
 }
 
-void store_worker_trim(struct store_worker *w)
-{
-	heap_trim(w->heap);
-}
-
 void store_worker_fini(struct store_worker *w)
 {
 	heap_delete(&w->heap);
@@ -188,9 +183,14 @@ void stripe_unmark(const struct store *s, uint64_t stripe)
  * Free, or held with exactly the change's token (6): a change under a lock that was
  * lost must not take effect, not even if the word is free.
  */
-static bool is_permitted(const struct store *s, const struct store_change *c)
+static bool is_permitted(struct store_worker *w, const struct store_change *c)
 {
-	return stripe_word(s, layout_stripe(c->hash.b, s->table->stripes)) == c->token;
+	uint64_t stripe = layout_stripe(c->hash.b, w->store->table->stripes);
+
+	if (stripe_word(w->store, stripe) == c->token)
+		return true;
+	w->blocked = stripe;
+	return false;
 }
 
 static void leave(struct store_worker *w, struct work *k)
@@ -207,7 +207,7 @@ static bool enter(struct store_worker *w, const struct store_change *c, struct w
 {
 	struct store *s = w->store;
 
-	if (!is_permitted(s, c))
+	if (!is_permitted(w, c))
 		return false;
 	k->stripe = layout_stripe(c->hash.b, s->table->stripes);
 	if (!stripe_mark(s, k->stripe))
@@ -220,7 +220,7 @@ static bool enter(struct store_worker *w, const struct store_change *c, struct w
 	if (k->old)
 		state_store(k->old, k->old->state | LAYOUT_PENDING);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (is_permitted(s, c))
+	if (is_permitted(w, c))
 		return true;
 	if (k->old)
 		state_store(k->old, k->old->state & ~LAYOUT_PENDING);

@@ -32,7 +32,10 @@ struct store_worker {
 	unsigned id;
 	struct heap *heap;
 	struct layout_scratch *scratch;
+	/* The stripe whose lock kept a change away; for the caller to set and to look at. */
+	uint64_t blocked;
 };
+#define STORE_NOT_BLOCKED (~0ull)
 
 struct compute;
 
@@ -71,8 +74,6 @@ void store_delete(struct store **store);
 
 /* 0 or an errno value. */
 int store_worker_init(struct store_worker *worker, struct store *store, unsigned id);
-/* Of every worker after the last change, before the first store_worker_fini. */
-void store_worker_trim(struct store_worker *worker);
 void store_worker_fini(struct store_worker *worker);
 
 /* These return an enum wire_status or STORE_ASIDE. */

@@ -69,8 +69,10 @@ static bool are_permitted(const struct txn *t)
 
 	for (unsigned i = 0; i < t->stripes; i++) {
 		uint64_t word = stripe_word(t->store, t->stripe[i]);
-		if (word != 0 && word != t->token)
+		if (word != 0 && word != t->token) {
+			t->worker->blocked = t->stripe[i];
 			return false;
+		}
 		held |= word == t->token;
 	}
 	return held;

@@ -34,6 +34,7 @@
 #define DEFERRED_MAX (RX_COUNT / 2)
 /* A request may be aside for as long before it is answered "busy". */
 #define ASIDE_NS_MAX 2000000000ull
+#define REPORT_AGAIN_NS 20000000ull
 #define CLOSE_NS_MAX 1000000000ull
 #define STOP_NS_MAX 5000000000ull
 
@@ -359,13 +360,31 @@ static void set_aside(struct worker *w, struct conn *c, uint32_t buffer, uint32_
 		w->rx_free[w->rx_free_count++] = buffer;
 		return;
 	}
-	w->deferred[w->deferred_count++] = (struct deferred){ c, buffer, bytes, clock_ns() };
+	uint64_t now = clock_ns();
+	w->deferred[w->deferred_count++] = (struct deferred){
+		.conn = c, .buffer = buffer, .bytes = bytes, .since_ns = now,
+		.report_ns = now + REPORT_FIRST_NS,
+	};
 }
 
-static enum request_fate retry_one(struct worker *w, const struct deferred *d, uint64_t now)
+void worker_report_lock(struct worker *w, uint64_t *report_ns, uint64_t now)
 {
-	if (now - d->since_ns <= ASIDE_NS_MAX)
-		return request_handle(w, d->conn, rx_buffer(w, d->buffer), d->bytes);
+	if (w->store.blocked == STORE_NOT_BLOCKED || now < *report_ns || !w->server->locker)
+		return;
+	locker_watch(w->server->locker, w->store.blocked);
+	*report_ns = now + REPORT_AGAIN_NS;
+}
+
+static enum request_fate retry_one(struct worker *w, struct deferred *d, uint64_t now)
+{
+	if (now - d->since_ns <= ASIDE_NS_MAX) {
+		w->store.blocked = STORE_NOT_BLOCKED;
+		enum request_fate fate =
+			request_handle(w, d->conn, rx_buffer(w, d->buffer), d->bytes);
+		if (fate == REQUEST_ASIDE)
+			worker_report_lock(w, &d->report_ns, now);
+		return fate;
+	}
 	request_answer_busy(w, d->conn, rx_buffer(w, d->buffer));
 	return REQUEST_DONE;
 }
@@ -652,7 +671,6 @@ void worker_stop(struct worker *w)
 	atomic_store(&w->stopping, true);
 	worker_wake(w);
 	pthread_join(w->thread, NULL);
-	store_worker_trim(&w->store);
 }
 
 /* After every connection was destroyed. */

@@ -103,6 +103,45 @@ static void case_fair(void)
 	check(least > 0 && 4 * least >= most, "the slowest got less than a quarter");
 }
 
+/* ------------------------------------------------------------------- turns */
+
+static void puts_plainly(unsigned i)
+{
+	kvd_client *client;
+	kvd_session *s = connect_to(&client);
+
+	await(&stage->step, PROCESSES_MAX, "the start");
+	while (!stage->stop) {
+		uint64_t start = now_ns();
+		expect_result(s, kvd_put(s, key.data, key.bytes, "plain", 5, NULL), KVD_OK,
+			      "a change among locks");
+		uint64_t took = now_ns() - start;
+		stage->other[i] = took > stage->other[i] ? took : stage->other[i];
+		stage->count[i]++;
+	}
+	hang_up(&s, &client);
+}
+
+/* A change without a lock has its turn, though there is always one who waits for it. */
+static void case_turns(void)
+{
+	enum { CLIENTS = 6 };
+	pid_t pid[CLIENTS + 1];
+
+	for (unsigned i = 0; i < CLIENTS; i++)
+		pid[i] = start_process(locks_and_unlocks, i);
+	pid[CLIENTS] = start_process(puts_plainly, CLIENTS);
+	await(&stage->step, CLIENTS, "the clients");
+	stage->step = PROCESSES_MAX;
+	rest_ms(100 * size);
+	stage->stop = true;
+	finish(pid, CLIENTS + 1);
+	printf("turns: %llu changes among %llu locks of each other client, the slowest took %.0f ms\n",
+	       (unsigned long long)stage->count[CLIENTS], (unsigned long long)stage->count[0],
+	       (double)stage->other[CLIENTS] / 1e6);
+	check(stage->count[CLIENTS] > 2 * size, "changes don't have their turn");
+}
+
 /* ------------------------------------------------------------------ killed */
 
 static void holds(unsigned i)
@@ -707,6 +746,7 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{ "fair", case_fair },
+	{ "turns", case_turns },
 	{ "killed", case_killed },
 	{ "stopped", case_stopped },
 	{ "stopped_plain", case_stopped_plain },
