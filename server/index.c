@@ -58,6 +58,7 @@ struct index {
 	pthread_mutex_t pool_lock;
 	uint64_t *pool; /* offsets of free nodes */
 	size_t pool_used, pool_room;
+	size_t pool_nodes; /* there are, free or linked; never more than pool_room */
 	unsigned generation;
 };
 
@@ -163,7 +164,7 @@ static bool pool_fill(struct index *x, size_t n)
 {
 	while (x->pool_used < n) {
 		size_t bytes = NODES_PER_CHUNK * LAYOUT_BUCKET_BYTES;
-		if (x->pool_room < x->pool_used + NODES_PER_CHUNK) {
+		if (x->pool_room < x->pool_nodes + NODES_PER_CHUNK) {
 			size_t room = 2 * x->pool_room + NODES_PER_CHUNK;
 			uint64_t *pool = realloc(x->pool, room * sizeof *pool);
 			if (!pool)
@@ -174,6 +175,7 @@ static bool pool_fill(struct index *x, size_t n)
 		uint8_t *chunk = region_alloc(x->table->region, bytes, REGION_PAGE_BYTES);
 		if (!chunk)
 			return false;
+		x->pool_nodes += NODES_PER_CHUNK;
 		for (unsigned i = 0; i < NODES_PER_CHUNK; i++)
 			x->pool[x->pool_used++] =
 				table_offset(x->table, chunk) + i * LAYOUT_BUCKET_BYTES;
@@ -207,7 +209,7 @@ static uint64_t node_new(struct index *x, unsigned epoch, size_t reserve)
 static void node_delete(struct index *x, uint64_t word)
 {
 	pthread_mutex_lock(&x->pool_lock);
-	x->pool[x->pool_used++] = layout_word_offset(word); /* has room: it came from there */
+	x->pool[x->pool_used++] = layout_word_offset(word); /* has room for all */
 	pthread_mutex_unlock(&x->pool_lock);
 	atomic_fetch_sub_explicit(&x->nodes, 1, memory_order_relaxed);
 }
