@@ -5,17 +5,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/session.h"
 #include "tests/lib/fixture.h"
 
-/* One aligned word of a READ, and where its bytes go. */
+/* One aligned word of a READ, and which bytes of it go where. */
 struct sample {
 	const uint64_t *from;
 	unsigned skip, bytes;
 	uint8_t *to;
-	unsigned first; /* of these bytes, that go to `to`; the others to `to2` */
-	uint8_t *to2;
+};
+
+/* A READ whose bytes go to the caller's memory when all of them are there. */
+struct scatter {
+	uint8_t *staged;
+	struct ibv_sge sge[KVD_IOV_MAX + 1];
+	unsigned n;
 };
 
 struct reader {
@@ -27,6 +33,9 @@ struct reader {
 	uint64_t random;
 	struct sample *samples;
 	size_t n, room;
+	struct scatter *scatters;
+	size_t scatter_count;
+	const void *into; /* the caller's memory, or NULL */
 	uint64_t flip_offset;
 	unsigned flip_bit, flip_times;
 };
@@ -78,56 +87,105 @@ static struct sample *new_sample(struct reader *r)
 }
 
 /* What a device checks, too. */
-static void check_read(const struct reader *r, const struct op *op, uint64_t remote,
-		       const uint8_t *to, uint32_t bytes, const uint8_t *to2, uint32_t bytes2)
+static void check_remote(const struct reader *r, uint64_t remote, uint32_t bytes)
 {
 	uint64_t base = (uintptr_t)r->table->base;
 
-	if (remote < base || remote + bytes + bytes2 > base + r->table->bytes)
+	if (remote < base || remote + bytes > base + r->table->bytes)
 		die("a READ outside the table");
-	if (bytes && (to < (const uint8_t *)&r->memory ||
-		      to + bytes > (const uint8_t *)(&r->memory + 1)))
-		die("a READ to memory that is not registered");
-	if (bytes2 && (!op->mr || to2 < (const uint8_t *)op->mr->addr ||
-		       to2 + bytes2 > (const uint8_t *)op->mr->addr + op->mr->length))
-		die("a READ to more of the caller's memory than is registered");
 }
 
-void op_read_split(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes,
-		   void *to2, uint32_t lkey2, uint32_t bytes2, bool last)
+static void check_local(const struct reader *r, const void *to, uint64_t bytes)
 {
-	struct reader *r = reader_of(op);
-	uint32_t all = bytes + bytes2;
+	const uint8_t *at = to, *begin = (const uint8_t *)&r->memory;
 
-	(void)rkey;
-	(void)lkey2;
-	check_read(r, op, remote, to, bytes, to2, bytes2);
-	for (uint32_t at = 0; at < all;) {
+	if (at < begin || at + bytes > begin + sizeof r->memory)
+		die("a READ to memory that is not registered");
+}
+
+static void post_read(struct reader *r, uint64_t remote, uint8_t *to, uint32_t bytes)
+{
+	check_remote(r, remote, bytes);
+	for (uint32_t at = 0; at < bytes;) {
 		unsigned skip = (unsigned)(remote + at) & 7, n = 8 - skip;
-		struct sample *s = new_sample(r);
-		if (n > all - at)
-			n = all - at;
-		*s = (struct sample){ .from = (const uint64_t *)(uintptr_t)(remote + at - skip),
-				      .skip = skip, .bytes = n };
-		if (at < bytes) {
-			s->to = (uint8_t *)to + at;
-			s->first = n < bytes - at ? n : bytes - at;
-			s->to2 = to2;
-		} else {
-			s->to2 = (uint8_t *)to2 + (at - bytes);
-		}
+		if (n > bytes - at)
+			n = bytes - at;
+		*new_sample(r) =
+			(struct sample){ .from = (const uint64_t *)(uintptr_t)(remote + at - skip),
+					 .skip = skip, .bytes = n, .to = to + at };
 		at += n;
 	}
-	op->reads += last;
-	op->session->counters.reads++;
-	op->session->counters.read_bytes += all;
+	r->session.counters.reads++;
+	r->session.counters.read_bytes += bytes;
 }
 
-void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t lkey,
-	     uint32_t bytes, bool last)
+void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes, bool last)
 {
-	(void)lkey;
-	op_read_split(op, remote, rkey, to, bytes, NULL, 0, 0, last);
+	struct reader *r = reader_of(op);
+
+	(void)rkey;
+	check_local(r, to, bytes);
+	post_read(r, remote, to, bytes);
+	op->reads += last;
+}
+
+uint32_t op_read_item(struct op *op, uint64_t remote, uint32_t rkey, uint64_t from,
+		      uint32_t head_bytes, uint32_t bytes)
+{
+	struct reader *r = reader_of(op);
+	uint32_t head = from < head_bytes ? head_bytes - (uint32_t)from : 0, covered = 0;
+	struct scatter *s;
+
+	(void)rkey;
+	head = head < bytes ? head : bytes;
+	r->scatters = realloc(r->scatters, (r->scatter_count + 1) * sizeof *r->scatters);
+	if (!r->scatters)
+		die("no memory");
+	s = &r->scatters[r->scatter_count++];
+	*s = (struct scatter){ .n = 0 };
+	if (head) {
+		check_local(r, op->memory->item + from, head);
+		s->sge[s->n++] = (struct ibv_sge){ (uintptr_t)op->memory->item + from, head, 0 };
+	}
+	if (bytes > head && !op->value.registered)
+		die("a READ to memory of the caller that is not registered");
+	if (bytes > head)
+		s->n += pieces_sge(&op->value, from + head - head_bytes, bytes - head, s->sge + s->n,
+				   KVD_IOV_MAX, &covered);
+	s->staged = malloc(head + covered + 1);
+	if (!s->staged)
+		die("no memory");
+	post_read(r, remote, s->staged, head + covered);
+	op->reads++;
+	return head + covered;
+}
+
+static void scatter_all(struct reader *r)
+{
+	for (size_t i = 0; i < r->scatter_count; i++) {
+		struct scatter *s = &r->scatters[i];
+		uint64_t at = 0;
+		for (unsigned k = 0; k < s->n; at += s->sge[k++].length)
+			memcpy((void *)(uintptr_t)s->sge[k].addr, s->staged + at, s->sge[k].length);
+		free(s->staged);
+	}
+	r->scatter_count = 0;
+}
+
+uint64_t session_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* There are no kvd_buffers. */
+bool buffer_find(struct kvd_client *client, const void *addr, size_t bytes,
+		 struct buffer_keys *keys)
+{
+	(void)client, (void)addr, (void)bytes, (void)keys;
+	return false;
 }
 
 uint32_t flight_room(const struct kvd_session *s)
@@ -137,21 +195,19 @@ uint32_t flight_room(const struct kvd_session *s)
 
 void op_done(struct op *op, int result)
 {
-	free(op->mr);
-	op->mr = NULL;
-	if (result != KVD_OK && op->allocate) {
-		free(op->value);
-		op->value = NULL;
+	pieces_release(&op->value, op->session->client);
+	if (result != KVD_OK) {
+		free(op->allocated);
+		op->allocated = NULL;
 	}
 	op->result = result;
 	op->done = true;
 }
 
 /* It would ask the server. */
-int change_start(struct op *op, enum wire_op wire, unsigned flags, const void *value,
-		 size_t value_bytes, uint64_t arg)
+int change_start(struct op *op, const struct wire_request *ask)
 {
-	(void)wire, (void)flags, (void)value, (void)value_bytes, (void)arg;
+	(void)ask;
 	op_done(op, KVD_EBUSY);
 	return 0;
 }
@@ -175,10 +231,7 @@ static void sample(struct reader *r, const struct sample *s)
 		r->flip_times--;
 	}
 	memcpy(bytes, &word, sizeof bytes);
-	if (s->first)
-		memcpy(s->to, bytes + s->skip, s->first);
-	if (s->bytes > s->first)
-		memcpy(s->to2, bytes + s->skip + s->first, s->bytes - s->first);
+	memcpy(s->to, bytes + s->skip, s->bytes);
 }
 
 bool reader_step(struct reader *r, unsigned words)
@@ -190,6 +243,7 @@ bool reader_step(struct reader *r, unsigned words)
 			r->samples[i] = r->samples[--r->n];
 		}
 		if (!r->n) {
+			scatter_all(r);
 			r->op.reads = 0;
 			get_advance(&r->op);
 		}
@@ -202,8 +256,9 @@ void reader_begin(struct reader *r, const void *key, size_t key_bytes, void *val
 {
 	struct op *op = &r->op;
 
-	if (op->allocate)
-		free(op->value);
+	struct iovec all = { value, value_bytes_max };
+
+	free(op->allocated);
 	memset(op, 0, sizeof *op);
 	op->session = &r->session;
 	op->kind = OP_GET;
@@ -211,9 +266,10 @@ void reader_begin(struct reader *r, const void *key, size_t key_bytes, void *val
 	memcpy(op->key, key, key_bytes);
 	op->key_bytes = (uint32_t)key_bytes;
 	op->hash = hash_key(key, key_bytes);
-	op->value = value;
-	op->value_bytes_max = value_bytes_max;
 	op->allocate = !value;
+	r->into = value;
+	op->begun_ns = session_now_ns();
+	pieces_set(&op->value, &all, value ? 1 : 0);
 	r->n = 0;
 	get_start(op);
 }
@@ -223,7 +279,7 @@ struct reader_result reader_end(struct reader *r)
 	const struct op *op = &r->op;
 
 	assert(op->done);
-	return (struct reader_result){ .result = op->result, .value = op->value,
+	return (struct reader_result){ .result = op->result, .value = op->allocated ? op->allocated : r->into,
 				       .value_bytes = op->result_bytes,
 				       .version = op->result_version };
 }
@@ -261,6 +317,7 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 	r->random = seed;
 	r->client.dir_entries = t->dir_entries;
 	r->client.dir = calloc(t->dir_entries, sizeof *r->client.dir);
+	r->client.verbs = &verbs_reader;
 	r->client.limits.message_bytes_max = 1u << 16;
 	r->client.mirror = mirror_new(mirror_bytes);
 	atomic_store(&r->client.buckets, __atomic_load_n(&t->header->buckets, __ATOMIC_ACQUIRE));
@@ -280,9 +337,8 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 
 void reader_delete(struct reader *r)
 {
-	if (r->op.allocate)
-		free(r->op.value);
-	free(r->op.mr);
+	free(r->op.allocated);
+	free(r->scatters);
 	mirror_delete(r->client.mirror);
 	free((void *)r->client.dir);
 	free(r->samples);

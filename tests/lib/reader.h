@@ -4,7 +4,7 @@
  * in memory shared with it: a READ is a copy, word by word, in an order that a
  * seed chooses, and the words of a GET are sampled one at a time.
  *
- * Linked with client/get.c and mirror.c, it takes the place of the rest of libkvd.
+ * Linked with client/get.c, mirror.c, pieces.c and clock.c, it takes the place of the rest of libkvd.
  */
 #ifndef TESTS_LIB_READER_H
 #define TESTS_LIB_READER_H
@@ -30,7 +30,7 @@ bool reader_step(struct reader *reader, unsigned words);
 
 struct reader_result {
 	int result;  /* KVD_*; KVD_EBUSY: it would ask the server */
-	const void *value; /* until the next GET, where it is in memory of its own */
+	const void *value; /* the caller's memory, or the reader's own until the next GET */
 	size_t value_bytes;
 	uint64_t version;
 };
