@@ -6,7 +6,7 @@
  * Without changes no message is needed as long as at most one key was absent: a
  * version never comes back, so a present key whose version is the same in a second
  * pass had it all the while between the passes, and the absent one was absent at its
- * sample in the second pass, which is after the first pass.  Two absent keys could
+ * sample in between, the first of the second pass.  Two absent keys could
  * have come and gone in turn: kvd checks those.
  */
 #include <stdlib.h>
@@ -196,15 +196,26 @@ static int look_again(struct kvd_session *s, const struct part *p)
 	return version == p->version ? KVD_OK : KVD_CONDITION;
 }
 
-static int second_pass(struct kvd_txn *t)
+/* Those that were absent, or those that were there. */
+static int look_again_at(struct kvd_txn *t, bool absent)
 {
 	int rc = KVD_OK;
 
-	/* One key needs none: its READ was an instant. */
-	for (unsigned i = 0; i < t->count && t->count > 1 && rc == KVD_OK; i++)
-		if (t->part[i].version != WIRE_TXN_ANY)
-			rc = look_again(t->session, &t->part[i]);
+	for (unsigned i = 0; i < t->count && rc == KVD_OK; i++) {
+		const struct part *p = &t->part[i];
+		if (p->version != WIRE_TXN_ANY && (p->version == WIRE_TXN_ABSENT) == absent)
+			rc = look_again(t->session, p);
+	}
 	return rc;
+}
+
+/* The absent one first, while all others are known to be there still. */
+static int second_pass(struct kvd_txn *t)
+{
+	if (t->count < 2)
+		return KVD_OK; /* its READ was an instant */
+	int rc = look_again_at(t, true);
+	return rc ? rc : look_again_at(t, false);
 }
 
 static size_t build(const struct kvd_txn *t, uint8_t *to)
