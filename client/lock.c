@@ -34,11 +34,12 @@ struct kvd_lock {
 
 /* ------------------------------------------------------------------- held */
 
-static bool held_add(struct kvd_session *s, uint64_t token)
+static bool held_add(struct kvd_session *s, uint64_t stripe, uint64_t token)
 {
 	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++) {
-		if (!s->held[i]) {
-			__atomic_store_n(&s->held[i], token, __ATOMIC_RELEASE);
+		if (!s->held[i].token) {
+			s->held[i].stripe = stripe;
+			__atomic_store_n(&s->held[i].token, token, __ATOMIC_RELEASE);
 			return true;
 		}
 	}
@@ -48,8 +49,8 @@ static bool held_add(struct kvd_session *s, uint64_t token)
 static void held_remove(struct kvd_session *s, uint64_t token)
 {
 	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++)
-		if (s->held[i] == token)
-			__atomic_store_n(&s->held[i], 0, __ATOMIC_RELEASE);
+		if (s->held[i].token == token)
+			__atomic_store_n(&s->held[i].token, 0, __ATOMIC_RELEASE);
 }
 
 /* --------------------------------------------------------------- operations */
@@ -250,7 +251,7 @@ static int take_all(struct kvd_lock *l, int timeout_ms, struct op **read)
 	struct kvd_session *s = l->session;
 
 	for (unsigned i = 0; i < l->count; i++) {
-		if (!held_add(s, l->part[i].token)) {
+		if (!held_add(s, l->part[i].stripe, l->part[i].token)) {
 			undo(l, i);
 			return err_set(&s->err, KVD_EINVAL, "too many locks");
 		}
@@ -307,7 +308,7 @@ int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_
 		rc = new_lock(s, &one, 1, &l);
 	if (rc)
 		return rc;
-	held_add(s, l->part[0].token);
+	held_add(s, l->part[0].stripe, l->part[0].token);
 	cas = start_cas(s, l->part[0].stripe, l->part[0].token);
 	read = op_new(s, OP_GET, key, key_bytes);
 	pieces_set(&read->value, &(struct iovec){ value, value_bytes_max }, 1);

@@ -198,7 +198,7 @@ struct kvd_session {
 	uint64_t last_cm_look_ns;
 
 	/* Tokens that this session holds or tries to get: kvd READs them. */
-	uint64_t *held;
+	struct layout_held *held;
 	struct ibv_mr *held_mr;
 	uint64_t lock_counter;
 	uint64_t lock_stripes[LAYOUT_HELD_MAX];

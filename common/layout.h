@@ -251,8 +251,17 @@ static inline uint64_t layout_token_connection(uint64_t word)
 	return word >> LAYOUT_LOCK_COUNT_BITS & LAYOUT_LOCK_CONNECTION_MASK;
 }
 
-/* What a session lets kvd READ: the tokens that it holds or tries to get. */
+/*
+ * What a session lets kvd READ: the locks that it holds or tries to get, LAYOUT_HELD_MAX
+ * of them.  A token holds one stripe: one that another peer copied elsewhere is nobody's.
+ */
 #define LAYOUT_HELD_MAX 64u
+
+struct layout_held {
+	uint64_t token; /* 0: none; written behind the stripe */
+	uint64_t stripe;
+};
+static_assert(sizeof(struct layout_held) == 16, "layout");
 
 /* ------------------------------------------------------------------ items */
 

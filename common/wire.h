@@ -53,7 +53,7 @@ struct wire_accept {
 static_assert(sizeof(struct wire_accept) == 16, "wire");
 
 enum wire_op {
-	WIRE_HELLO = 1, /* value_addr, value_rkey: uint64_t[LAYOUT_HELD_MAX] of tokens;
+	WIRE_HELLO = 1, /* value_addr, value_rkey: struct layout_held[LAYOUT_HELD_MAX];
 			 * value_checksum: a secret, for WIRE_FATE after this connection */
 	WIRE_PING = 2,    /* a value is passed over: for a message of some length */
 	WIRE_GET = 3,     /* the fallback of a one-sided GET */

@@ -73,7 +73,7 @@ struct message {
 	uint64_t stripe, token;
 	struct wire_request request;
 	uint64_t look;
-	uint64_t held[LAYOUT_HELD_MAX];
+	struct layout_held held[LAYOUT_HELD_MAX];
 };
 
 struct locker {
@@ -145,11 +145,12 @@ void locker_forget(struct locker *l, struct conn *conn)
 	post(l, &(struct message){ .kind = MSG_FORGET, .conn = conn });
 }
 
-void locker_held(struct locker *l, uint64_t connection_id, uint64_t look, const uint64_t *tokens)
+void locker_held(struct locker *l, uint64_t connection_id, uint64_t look,
+		 const struct layout_held *held)
 {
 	struct message m = { .kind = MSG_HELD, .connection_id = connection_id, .look = look };
 
-	memcpy(m.held, tokens, sizeof m.held);
+	memcpy(m.held, held, sizeof m.held);
 	post(l, &m);
 }
 
@@ -442,10 +443,10 @@ static void on_forget(struct locker *l, struct conn *conn)
 	worker_wake(w);
 }
 
-static bool is_among(const uint64_t *held, uint64_t token)
+static bool is_among(const struct layout_held *held, uint64_t stripe, uint64_t token)
 {
 	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++)
-		if (held[i] == token)
+		if (held[i].token == token && held[i].stripe == stripe)
 			return true;
 	return false;
 }
@@ -462,7 +463,7 @@ static void on_held(struct locker *l, const struct message *m)
 			 * posted after it had been seen: an earlier one may not know of it. */
 			if (layout_token_connection(word) != id ||
 			    (word & ~LAYOUT_LOCK_WAIT) != q->seen || m->look < q->asked ||
-			    is_among(m->held, q->seen))
+			    is_among(m->held, q->stripe, q->seen))
 				continue;
 			atomic_fetch_add_explicit(&l->released, 1, memory_order_relaxed);
 			hand_over(l, q, word);

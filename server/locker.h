@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/layout.h"
 #include "common/wire.h"
 
 struct server;
@@ -43,10 +44,10 @@ void locker_watch(struct locker *locker, uint64_t stripe);
 /* Drops what waits for a connection that is closing; then sets conn->lock_idle. */
 void locker_forget(struct locker *locker, struct conn *conn);
 
-/* What a holder's memory said: the tokens that it holds, LAYOUT_HELD_MAX of them, as
- * of a READ that was posted for this look. */
+/* What a holder's memory said, LAYOUT_HELD_MAX of them, as of a READ that was posted
+ * for this look. */
 void locker_held(struct locker *locker, uint64_t connection_id, uint64_t look,
-		 const uint64_t *tokens);
+		 const struct layout_held *held);
 
 struct locker_stats {
 	uint64_t waits;

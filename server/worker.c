@@ -184,7 +184,8 @@ static void read_held(struct worker *w, struct conn *c, uint64_t look)
 		return;
 	w->tx_free = tx->next;
 	tx->conn = c;
-	tx->sge = (struct ibv_sge){ (uintptr_t)tx->data, LAYOUT_HELD_MAX * 8, w->mr->lkey };
+	tx->sge = (struct ibv_sge){ (uintptr_t)tx->data, LAYOUT_HELD_MAX * sizeof(struct layout_held),
+				    w->mr->lkey };
 	tx->wr = (struct ibv_send_wr){
 		.wr_id = wr_pack(tx, WR_HELD, c->unsignaled + 1),
 		.sg_list = &tx->sge,
@@ -210,7 +211,7 @@ static void got_held(struct worker *w, struct tx *tx, const struct ibv_wc *wc)
 	c->reads_held = false;
 	if (wc->status == IBV_WC_SUCCESS)
 		locker_held(w->server->locker, c->connection_id, c->look,
-			    (const uint64_t *)tx->data);
+			    (const struct layout_held *)tx->data);
 	tx_free(w, tx);
 }
 

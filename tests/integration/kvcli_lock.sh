@@ -42,7 +42,7 @@ hold() {
 	start kvcli lock key -- sh -c ": >'$tmp/held'; $1" 2>"$tmp/hold.err"
 	wait_for [ -e "$tmp/held" ] || fail "the lock isn't got"
 }
-hold "while [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
+hold "while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
 expect 3 kvcli lock key --timeout 0 -- true
 says 'somebody else holds the lock'
 expect 3 kvcli lock key --timeout 100ms -- touch "$tmp/ran"
@@ -56,7 +56,7 @@ wait_exit "$pid"
 
 # Longer than the lease while another waits: cut off, and told so.
 rm "$tmp/let-go"
-hold "while [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
+hold "while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
 expect 0 kvcli lock key -- true
 touch "$tmp/let-go"
 wait_exit "$pid"
@@ -102,7 +102,7 @@ prints $'small\n'
 # Longer than the lease: nothing is stored.
 expect 0 kvcli put key old
 rm -f "$tmp/held" "$tmp/let-go"
-start kvcli update key -- sh -c ": >'$tmp/held'; while [ ! -e '$tmp/let-go' ]; do sleep 0.01; done; echo late" 2>"$tmp/hold.err"
+start kvcli update key -- sh -c ": >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done; echo late" 2>"$tmp/hold.err"
 updater=$pid
 wait_for [ -e "$tmp/held" ] || fail "the filter doesn't run"
 expect 0 kvcli update key -- echo new

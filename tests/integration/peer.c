@@ -17,6 +17,8 @@
 
 #include "common/addr.h"
 #include "common/device.h"
+#include "common/hash.h"
+#include "common/layout.h"
 #include "common/link.h"
 #include "common/wire.h"
 
@@ -480,6 +482,135 @@ static void case_rights(struct peer *p)
 	}
 }
 
+/* -------------------------------------------------------------------- locks */
+
+/* The stripe of a key that the script looks at: "victim" or "innocent". */
+static uint64_t stripe_of(const struct peer *p, const char *key)
+{
+	return layout_stripe(hash_key(key, strlen(key)).b, p->welcome.stripes);
+}
+
+/* Goes on with one lock word; the word as it was before. */
+static uint64_t on_word(struct peer *p, enum ibv_wr_opcode opcode, uint64_t stripe,
+			uint64_t expected, uint64_t desired)
+{
+	struct ibv_send_wr wr = { .opcode = opcode };
+	uint64_t addr = p->welcome.lock_addr + stripe * 8, was;
+	struct ibv_wc wc;
+
+	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		wr.wr.atomic.remote_addr = addr;
+		wr.wr.atomic.rkey = p->welcome.lock_rkey;
+		wr.wr.atomic.compare_add = expected;
+		wr.wr.atomic.swap = desired;
+	} else {
+		wr.wr.rdma.remote_addr = addr;
+		wr.wr.rdma.rkey = p->welcome.lock_rkey;
+	}
+	check(post_send(p, &wr, 8) == 0 && next_completion(p, &wc) && wc.status == IBV_WC_SUCCESS,
+	      "can't reach a lock word");
+	memcpy(&was, p->send, sizeof was);
+	return was;
+}
+
+/* The word of "victim" names whom it pleases. */
+static void forge(struct peer *p, uint64_t token)
+{
+	check(on_word(p, IBV_WR_ATOMIC_CMP_AND_SWP, stripe_of(p, "victim"), 0, token) == 0,
+	      "the victim's lock is not free");
+}
+
+static void meet(struct peer *p)
+{
+	connect_well(p);
+	say_hello(p);
+}
+
+static void case_forge_garbage(struct peer *p)
+{
+	meet(p);
+	forge(p, next_random(p) | 1);
+	hang_up(p);
+}
+
+/* Whoever connected before: it is there, and holds nothing of the kind. */
+static void case_forge_other(struct peer *p)
+{
+	meet(p);
+	forge(p, layout_token(p->welcome.connection_id - 1, 1 + next_random(p) % 1000));
+	hang_up(p);
+}
+
+/* The very token of who holds "innocent". */
+static void case_forge_copy(struct peer *p)
+{
+	meet(p);
+	uint64_t word = on_word(p, IBV_WR_RDMA_READ, stripe_of(p, "innocent"), 0, 0);
+	check(word != 0, "nobody holds the lock that is to be copied");
+	forge(p, word & ~LAYOUT_LOCK_WAIT);
+	hang_up(p);
+}
+
+/* Holds the lock for as long as it is let, and does not answer for it. */
+static void case_squat(struct peer *p)
+{
+	struct ibv_wc wc;
+
+	meet(p);
+	forge(p, layout_token(p->welcome.connection_id, 1));
+	while (next_completion(p, &wc) && wc.status == IBV_WC_SUCCESS)
+		;
+	hang_up(p);
+}
+
+static enum wire_status ask(struct peer *p, struct wire_request request, bool *answered)
+{
+	struct wire_reply reply = { .status = WIRE_STATUSES };
+
+	request.request_id = (uint32_t)next_random(p);
+	*answered = call(p, put_request(p, &request, "victim", request.key_bytes), &reply);
+	return (enum wire_status)reply.status;
+}
+
+/* Requests about locks that make no sense: refused, and nothing comes of them. */
+static void case_lock_mutants(struct peer *p)
+{
+	bool answered;
+
+	meet(p);
+	uint64_t stripes = p->welcome.stripes, own = layout_token(p->welcome.connection_id, 7);
+	enum wire_status status = ask(p, (struct wire_request){ .op = WIRE_LOCK, .version = stripes,
+								.token = own }, &answered);
+	check(answered && status == WIRE_EINVALID, "a wait for a lock that is none");
+	status = ask(p, (struct wire_request){ .op = WIRE_UNLOCK, .version = stripe_of(p, "victim"),
+					       .token = own }, &answered);
+	check(answered && status == WIRE_OK, "an unlock of what it does not hold");
+	/* Under a lock that it does not hold: kept waiting, then refused. */
+	status = ask(p, (struct wire_request){ .op = WIRE_DELETE, .key_bytes = 6, .token = own },
+		     &answered);
+	check(answered && status == WIRE_EBUSY, "a change under no lock");
+	ask(p, (struct wire_request){ .op = WIRE_DELETE, .key_bytes = 6,
+				      .token = layout_token(p->welcome.connection_id - 1, 7) },
+	    &answered);
+	check(!answered, "a change with somebody else's token");
+	hang_up(p);
+}
+
+/* Waits in kvd's queue, and goes. */
+static void case_wait_and_go(struct peer *p)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct wire_request q = { .request_id = 2, .op = WIRE_LOCK, .ttl_ms = 60000 };
+	struct ibv_wc wc;
+
+	meet(p);
+	q.version = stripe_of(p, "innocent");
+	q.token = layout_token(p->welcome.connection_id, 1);
+	check(post_send(p, &wr, put_request(p, &q, "", 0)) == 0 && next_completion(p, &wc) &&
+	      wc.status == IBV_WC_SUCCESS, "can't send");
+	hang_up(p);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(struct peer *p);
@@ -487,6 +618,9 @@ static const struct {
 	{ "magic", case_magic },     { "version", case_version }, { "short", case_short },
 	{ "noise", case_noise },     { "silent", case_silent },	  { "garbage", case_garbage },
 	{ "too_long", case_too_long }, { "mutants", case_mutants }, { "rights", case_rights },
+	{ "forge_garbage", case_forge_garbage }, { "forge_other", case_forge_other },
+	{ "forge_copy", case_forge_copy }, { "squat", case_squat },
+	{ "lock_mutants", case_lock_mutants }, { "wait_and_go", case_wait_and_go },
 };
 
 int main(int argc, char **argv)
