@@ -153,7 +153,6 @@ void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, ui
 
 	wr->sg_list[0] = (struct ibv_sge){ (uintptr_t)op->memory->small, 8, s->memory_mr->lkey };
 	wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-	wr->send_flags |= IBV_SEND_FENCE;
 	wr->wr.atomic.remote_addr = remote;
 	wr->wr.atomic.rkey = rkey;
 	wr->wr.atomic.compare_add = expected;

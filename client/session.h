@@ -246,7 +246,9 @@ uint32_t op_read_item(struct op *op, uint64_t remote, uint32_t rkey, uint64_t fr
 		      uint32_t head_bytes, uint32_t bytes);
 /* What stands in op->memory->message. */
 void op_send(struct op *op, uint32_t bytes);
-/* The old value goes to memory->small[0].  Fenced behind READs and atomics. */
+/* The old value goes to memory->small[0].  Not fenced: locks are taken and released
+ * only while no READ or change under them is outstanding, and of an unlock and a
+ * lock behind it either may come first. */
 void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired);
 uint32_t flight_room(const struct kvd_session *s);
 /* Posts what was collected. */
