@@ -703,7 +703,7 @@ static enum verdict cut_verdict(enum layout_kind kind)
 {
 	enum verdict v = verdict_of(kind);
 
-	return v == ITEM_LIVE ? ITEM_TORN : v == ITEM_DELETED ? ITEM_DEAD : v;
+	return v == ITEM_LIVE || v == ITEM_DELETED ? ITEM_TORN : v;
 }
 
 /* A live item: the key's value, unless its time is over (protocols.md, 14). */
@@ -723,7 +723,7 @@ static void got_live(struct op *op, const struct layout_item *item)
 		ask_server(op);
 }
 
-/* Its length is believed if another READ finds the same head: same version, live. */
+/* It is believed if another READ finds the same head: same version, live or deleted. */
 static void got_cut(struct op *op, const struct layout_item *item)
 {
 	const uint64_t head[4] = { item->state & ~LAYOUT_PENDING, item->checksum, item->lengths,
@@ -734,7 +734,12 @@ static void got_cut(struct op *op, const struct layout_item *item)
 		read_again(op);
 		return;
 	}
-	got_live(op, item);
+	if (layout_state_kind(item->state) != LAYOUT_DELETED)
+		got_live(op, item);
+	else if (op->from_mirror)
+		start_over(op);
+	else
+		not_found(op);
 }
 
 static void read_scratch(struct op *op, enum phase phase, void *to, uint32_t bytes,
