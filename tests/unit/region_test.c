@@ -249,8 +249,8 @@ static bool make_object(struct heap *heap, uint64_t *x, struct object *o)
 static void test_heap_random(void **state)
 {
 	enum { OBJECTS = 2000 };
-	unsigned steps = 20000 + scaled(80000); /* fewer would not fill the region */
-	size_t bytes = 16 << 20;
+	unsigned steps = 80000 + scaled(20000); /* fewer would not fill the region */
+	size_t bytes = 10 << 20;
 	char *base = map(bytes);
 	struct region *region = make_region(base, bytes);
 	struct object *objects = calloc(OBJECTS, sizeof *objects);
