@@ -473,7 +473,6 @@ static void read_node(struct op *op, uint64_t link)
 	uint64_t offset = layout_word_offset(link);
 
 	op->phase = PHASE_CHAIN;
-	op->link = link;
 	if (offset + LAYOUT_BUCKET_BYTES > op->session->welcome.table_bytes)
 		start_over(op);
 	else
@@ -549,7 +548,6 @@ static void got_node(struct op *op)
 {
 	uint64_t word = candidate(op, op->memory->node), link = chain_of(op->memory->node);
 
-	mirror_store_node(client_of(op)->mirror, op->link, op->memory->node);
 	if (word) {
 		read_item(op, word, PHASE_ITEM);
 		return;
@@ -1010,9 +1008,6 @@ void get_advance(struct op *op)
 	case PHASE_TXN_OLD:
 		got_txn_old(op);
 		break;
-	case PHASE_AHEAD:
-		op_done(op, KVD_OK);
-		break;
 	case PHASE_IDLE:
 	case PHASE_REPLY:
 	case PHASE_CAS:
@@ -1086,6 +1081,6 @@ void get_reply(struct op *op, const uint8_t *payload)
 	} else if (r->status == WIRE_OK && r->value_bytes == op->payload_bytes) {
 		deliver(op, &item, payload);
 	} else {
-		change_reply(op, payload);
+		change_reply(op);
 	}
 }
