@@ -129,6 +129,16 @@ static inline void kill_process(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
+/* For this long, or until one of the processes ends. */
+static inline void rest_while_running(unsigned ms)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	for (uint64_t end = now_ns() + ms * 1000000ull; now_ns() < end; rest_ms(10))
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+			return;
+}
+
 /* Until *flag is at least `value`. */
 static inline void await(const volatile unsigned *flag, unsigned value, const char *what)
 {

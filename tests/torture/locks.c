@@ -467,7 +467,7 @@ static void case_exclusion(void)
 
 	for (unsigned i = 0; i < LOCKERS + OTHERS; i++)
 		pid[i] = start_process(i < LOCKERS ? changes_locked : changes_unlocked, i);
-	rest_ms(100 * size);
+	rest_while_running(100 * size);
 	stage->stop = true;
 	finish(pid, LOCKERS + OTHERS);
 	for (unsigned i = 0; i < LOCKERS + OTHERS; i++) {

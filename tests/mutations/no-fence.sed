@@ -1,0 +1,4 @@
+# server/locker.c
+# stopped
+# Rule 7: a lock whose lease is over goes to the next one, but its holder stays.
+/^static void fence(/,/^}/ s/worker_fence_id(.*/hand_over(l, q, word | LAYOUT_LOCK_WAIT);/

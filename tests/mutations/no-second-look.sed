@@ -1,0 +1,4 @@
+# server/store.c
+# exclusion
+# Rule 3: the lock word is looked at before the mark, but not after it.
+/^static bool enter(/,/^}/ s/if (is_permitted(w, c))/if (w)/
