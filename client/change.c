@@ -12,6 +12,9 @@
 
 #include "client/session.h"
 
+/* How often a connection may break under the question for a fate. */
+#define ASKS_BROKEN_MAX 10
+
 int check_key(struct kvd_session *s, const void *key, size_t key_bytes)
 {
 	if (!key || !key_bytes)
@@ -149,6 +152,41 @@ void change_reply(struct op *op)
 	op_done(op, result_of_status(op, r->status));
 }
 
+/* One question.  As fate_ask; KVD_EBUSY: kvd wants to be asked again. */
+static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, int *result,
+		    struct changed *changed)
+{
+	int rc = session_ready(s);
+
+	if (rc)
+		return rc;
+	if (s->welcome.instance != receipt->instance)
+		return err_set(&s->err, KVD_EUNKNOWN,
+			       "kvd was started again since: the change may have happened");
+	struct op *op = op_new(s, OP_CALL, NULL, 0);
+	rc = change_start(op, &(struct wire_request){ .op = WIRE_FATE,
+						      .version = receipt->connection,
+						      .value_bytes = receipt->request,
+						      .value_checksum = receipt->secret });
+	if (!rc)
+		rc = flight_run(op);
+	if (rc)
+		return rc;
+	const struct wire_reply *r = &op->reply;
+	switch ((enum wire_status)r->status) {
+	case WIRE_OK:
+		*result = result_of_status(op, r->word);
+		*changed = (struct changed){ r->version, r->value_bytes, (int64_t)r->value_bytes };
+		return KVD_OK;
+	case WIRE_NOT_FOUND:
+		return KVD_NOT_FOUND;
+	default:
+		err_set(&s->err, KVD_EUNKNOWN,
+			"kvd does not know any more what became of the change: it may have happened");
+		return r->status == WIRE_EBUSY ? KVD_EBUSY : KVD_EUNKNOWN;
+	}
+}
+
 /*
  * Asks what became of a change whose answer was lost, on the session's connection.
  * KVD_OK: it was answered: *result and *changed; KVD_NOT_FOUND: it had no effect and
@@ -157,42 +195,14 @@ void change_reply(struct op *op)
 int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
 	     int *result, struct changed *changed)
 {
-	for (;;) {
-		int rc = session_ready(s);
-		if (rc)
+	for (unsigned broken = 0;;) {
+		int rc = ask_once(s, receipt, result, changed);
+		if (rc != KVD_EBUSY && rc != KVD_ECONNECT)
 			return rc;
-		if (s->welcome.instance != receipt->instance)
-			return err_set(&s->err, KVD_EUNKNOWN,
-				       "kvd was started again since: the change may have happened");
-		struct op *op = op_new(s, OP_CALL, NULL, 0);
-		rc = change_start(op, &(struct wire_request){ .op = WIRE_FATE,
-							      .version = receipt->connection,
-							      .value_bytes = receipt->request,
-							      .value_checksum = receipt->secret });
-		if (!rc)
-			rc = flight_run(op);
-		if (rc)
-			return rc;
-		const struct wire_reply *r = &op->reply;
-		switch ((enum wire_status)r->status) {
-		case WIRE_OK:
-			*result = result_of_status(op, r->word);
-			*changed = (struct changed){ r->version, r->value_bytes,
-						     (int64_t)r->value_bytes };
-			return KVD_OK;
-		case WIRE_NOT_FOUND:
-			return KVD_NOT_FOUND;
-		case WIRE_EBUSY:
-			if (session_now_ns() < deadline_ns) {
-				nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-				continue;
-			}
-			/* fall through */
-		default:
-			return err_set(&s->err, KVD_EUNKNOWN,
-				       "kvd does not know any more what became of the change: it may have "
-				       "happened");
-		}
+		broken += rc == KVD_ECONNECT; /* this one too; a kvd that is gone refuses at once */
+		if (broken > ASKS_BROKEN_MAX || session_now_ns() >= deadline_ns)
+			return rc == KVD_EBUSY ? KVD_EUNKNOWN : rc;
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}
 }
 

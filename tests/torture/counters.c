@@ -71,6 +71,12 @@ static void settle(kvd_session *session, struct slot *slot)
 	}
 }
 
+/* Trouble of a device that fails: the connection is lost, and what was locked. */
+static bool is_lost(int rc)
+{
+	return rc == KVD_ECONNECT || rc == KVD_ETIMEDOUT || rc == KVD_ELOST;
+}
+
 static void increment(kvd_session *session, struct slot *slot)
 {
 	char key[32], text[32] = "";
@@ -80,6 +86,8 @@ static void increment(kvd_session *session, struct slot *slot)
 	int rc = kvd_lock_get(session, key, (size_t)n, -1, text, sizeof text - 1, &bytes, NULL,
 			      &lock);
 
+	if (is_lost(rc))
+		return;
 	if (rc < 0)
 		die("lock", kvd_session_error(session));
 	if (rc == KVD_OK)
@@ -89,10 +97,14 @@ static void increment(kvd_session *session, struct slot *slot)
 	slot->receipt.request = 0;
 	slot->state |= 1;
 	rc = kvd_locked_put(lock, key, (size_t)n, text, (size_t)m, NULL);
-	if (rc != KVD_OK)
+	if (rc == KVD_ELOST)
+		slot->state &= ~1ull; /* it has no effect, and never will */
+	else if (rc == KVD_OK)
+		slot->state += 1; /* acknowledged, and nothing under way, in one store */
+	else
 		die("put", kvd_session_error(session));
-	slot->state += 1; /* acknowledged, and nothing under way, in one store */
-	if (kvd_unlock(&lock) != KVD_OK)
+	rc = kvd_unlock(&lock);
+	if (rc != KVD_OK && !is_lost(rc))
 		die("unlock", kvd_session_error(session));
 }
 
