@@ -53,6 +53,23 @@ int session_raw_read(kvd_session *s, const void *key, size_t key_bytes, struct s
 	return KVD_OK;
 }
 
+int session_raw_cas(kvd_session *s, const void *key, size_t key_bytes, struct session_raw *raw)
+{
+	const struct wire_welcome *w = &s->welcome;
+	int rc = be_idle(s);
+
+	if (rc)
+		return rc;
+	uint64_t stripe = layout_stripe(hash_key(key, key_bytes).b, w->stripes);
+	*raw = (struct session_raw){ .session = s };
+	raw->sge = (struct ibv_sge){ (uintptr_t)s->free_ops->memory->small, 8, s->memory_mr->lkey };
+	raw->wr = (struct ibv_send_wr){
+		.num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .send_flags = IBV_SEND_SIGNALED,
+		.wr.atomic = { .remote_addr = w->lock_addr + stripe * 8, .rkey = w->lock_rkey },
+	};
+	return KVD_OK;
+}
+
 int session_raw_message(kvd_session *s, size_t key_bytes, size_t value_bytes,
 			struct session_raw *raw)
 {
@@ -71,7 +88,7 @@ int session_raw_message(kvd_session *s, size_t key_bytes, size_t value_bytes,
 	return rc;
 }
 
-/* Polls until the READ, which is the last work request, is complete. */
+/* Polls until the READ or atomic, which is the last work request, is complete. */
 static int await_read(struct kvd_session *s)
 {
 	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
@@ -80,12 +97,12 @@ static int await_read(struct kvd_session *s)
 	for (unsigned polls = 1; s->sq_done != s->sq_posted; polls++) {
 		int n = ibv_poll_cq(s->cq, 1, &wc);
 		if (n < 0 || (n > 0 && wc.status != IBV_WC_SUCCESS))
-			return session_fail(s, KVD_ECONNECT, "a raw READ from %s failed",
+			return session_fail(s, KVD_ECONNECT, "a raw request to %s failed",
 					    s->client->addr.text);
 		if (n > 0)
 			s->sq_done = wc.wr_id >> 17;
 		else if (polls % LOOK_EVERY == 0 && session_now_ns() > deadline)
-			return session_fail(s, KVD_ETIMEDOUT, "%s did not answer a raw READ",
+			return session_fail(s, KVD_ETIMEDOUT, "%s did not answer a raw request",
 					    s->client->addr.text);
 	}
 	return KVD_OK;
@@ -102,7 +119,7 @@ int session_raw_run(struct session_raw *raw)
 	raw->wr.sg_list = &raw->sge;
 	raw->wr.wr_id = ++s->sq_posted << 17; /* as flight.c counts them */
 	if (ibv_post_send(s->qp, &raw->wr, &bad))
-		return session_fail(s, KVD_ECONNECT, "posting a raw READ to %s failed",
+		return session_fail(s, KVD_ECONNECT, "posting a raw request to %s failed",
 				    s->client->addr.text);
 	return await_read(s);
 }

@@ -17,7 +17,7 @@ struct op;
 
 struct session_raw {
 	kvd_session *session;
-	struct op *op; /* of a message; NULL: a READ */
+	struct op *op; /* of a message; NULL: one-sided */
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
 };
@@ -29,6 +29,10 @@ struct session_raw {
  */
 int session_raw_read(kvd_session *session, const void *key, size_t key_bytes,
 		     struct session_raw *raw);
+
+/* A compare-and-swap of the word of a key's lock, from 0 to 0: as a lock posts it. */
+int session_raw_cas(kvd_session *session, const void *key, size_t key_bytes,
+		    struct session_raw *raw);
 
 /*
  * A message as long as that of a PUT, which a worker thread of kvd answers with a
