@@ -132,7 +132,19 @@ static int result_of_status(struct op *op, uint64_t status)
 	}
 }
 
-void change_reply(struct op *op)
+/* What others changed: the mirror has it before anybody asks. */
+static void learn_news(struct op *op, const uint8_t *payload)
+{
+	struct wire_news news;
+
+	for (uint32_t at = 0; at + sizeof news <= op->payload_bytes; at += (uint32_t)sizeof news) {
+		memcpy(&news, payload + at, sizeof news);
+		mirror_store_word(op->session->client->mirror, news.place >> 8, news.place & 0xff,
+				  news.word);
+	}
+}
+
+void change_reply(struct op *op, const uint8_t *payload)
 {
 	const struct wire_reply *r = &op->reply;
 	struct kvd_client *c = op->session->client;
@@ -146,6 +158,8 @@ void change_reply(struct op *op)
 	if (r->status == WIRE_OK && r->bucket != ~0ull)
 		mirror_store_word(c->mirror, r->bucket, r->flags & WIRE_SLOT_MASK,
 				  r->op == WIRE_DELETE ? 0 : r->word);
+	if (op->kind == OP_CHANGE)
+		learn_news(op, payload);
 	op->result_version = r->version;
 	op->result_bytes = r->value_bytes;
 	op->result_number = (int64_t)r->value_bytes; /* of a WIRE_INCR */

@@ -2,6 +2,7 @@
 #include "client/cli_child.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -9,12 +10,17 @@
 
 extern char **environ;
 
-/* What kvcli does with them while a command runs. */
+static void pass_on(int number);
+static void wake(int number);
+
+/* What kvcli does with them while a command runs: what comes from the terminal comes
+ * to the command too. */
 static const struct {
 	int number;
-	bool passed_on; /* else left to the command, which gets it from the terminal */
+	void (*handler)(int number);
 } signals[CLI_CHILD_SIGNALS] = {
-	{ SIGINT, false }, { SIGQUIT, false }, { SIGTERM, true }, { SIGHUP, true },
+	{ SIGINT, SIG_IGN }, { SIGQUIT, SIG_IGN }, { SIGTERM, pass_on }, { SIGHUP, pass_on },
+	{ SIGCHLD, wake },
 };
 
 static volatile sig_atomic_t running; /* the pid */
@@ -28,6 +34,12 @@ static void pass_on(int number)
 	errno = error;
 }
 
+/* That it comes is enough, to end a wait. */
+static void wake(int number)
+{
+	(void)number;
+}
+
 /* One that is ignored, as by nohup, stays ignored, by the command too. */
 static void take_signals(struct cli_child *child, sigset_t *defaults)
 {
@@ -36,9 +48,9 @@ static void take_signals(struct cli_child *child, sigset_t *defaults)
 	for (unsigned i = 0; i < CLI_CHILD_SIGNALS; i++) {
 		struct sigaction action = { .sa_flags = SA_RESTART };
 		sigemptyset(&action.sa_mask);
-		action.sa_handler = signals[i].passed_on ? pass_on : SIG_IGN;
+		action.sa_handler = signals[i].handler;
 		sigaction(signals[i].number, NULL, &child->before[i]);
-		if (child->before[i].sa_handler == SIG_IGN)
+		if (child->before[i].sa_handler == SIG_IGN && signals[i].number != SIGCHLD)
 			continue;
 		sigaddset(defaults, signals[i].number);
 		sigaction(signals[i].number, &action, NULL);
@@ -125,13 +137,19 @@ int cli_child_start(struct cli_child *child, const struct cli_word *words, size_
 
 int cli_child_wait(struct cli_child *child)
 {
-	siginfo_t info;
+	siginfo_t info = { .si_pid = 0 };
+	sigset_t all, mask;
 	int status = 0;
 
+	/* Signals come while ppoll() waits, and only then. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &mask);
 	/* Its number is its own until it is reaped: then nothing is passed on. */
-	while (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
-		;
+	while (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+	       !info.si_pid)
+		ppoll(NULL, 0, NULL, &mask);
 	running = 0;
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 	give_back_signals(child);
 	while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
 		;

@@ -14,7 +14,7 @@
 
 #include "client/cli_word.h"
 
-#define CLI_CHILD_SIGNALS 4
+#define CLI_CHILD_SIGNALS 5
 
 struct cli_child {
 	pid_t pid;

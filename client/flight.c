@@ -260,7 +260,7 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 	} else if (op->kind == OP_GET) {
 		get_reply(op, message + sizeof *reply);
 	} else if (op->kind == OP_CHANGE) {
-		change_reply(op);
+		change_reply(op, message + sizeof *reply);
 	} else {
 		memcpy(op->memory->message, message + sizeof *reply, op->payload_bytes);
 		op_done(op, KVD_OK);

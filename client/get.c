@@ -473,6 +473,7 @@ static void read_node(struct op *op, uint64_t link)
 	uint64_t offset = layout_word_offset(link);
 
 	op->phase = PHASE_CHAIN;
+	op->link = link;
 	if (offset + LAYOUT_BUCKET_BYTES > op->session->welcome.table_bytes)
 		start_over(op);
 	else
@@ -548,6 +549,7 @@ static void got_node(struct op *op)
 {
 	uint64_t word = candidate(op, op->memory->node), link = chain_of(op->memory->node);
 
+	mirror_store_node(client_of(op)->mirror, op->link, op->memory->node);
 	if (word) {
 		read_item(op, word, PHASE_ITEM);
 		return;
@@ -763,7 +765,7 @@ static void read_scratch(struct op *op, enum phase phase, void *to, uint32_t byt
  * is: the value is what was READ already. */
 static void read_old_copy(struct op *op)
 {
-	bool whole = op->length <= LAYOUT_INPLACE_BYTES_MAX;
+	bool whole = layout_len_decode(layout_word_len_code(op->word)) <= LAYOUT_INPLACE_BYTES_MAX;
 
 	if (whole)
 		op->direct = false;
@@ -1008,6 +1010,9 @@ void get_advance(struct op *op)
 	case PHASE_TXN_OLD:
 		got_txn_old(op);
 		break;
+	case PHASE_AHEAD:
+		op_done(op, KVD_OK);
+		break;
 	case PHASE_IDLE:
 	case PHASE_REPLY:
 	case PHASE_CAS:
@@ -1081,6 +1086,6 @@ void get_reply(struct op *op, const uint8_t *payload)
 	} else if (r->status == WIRE_OK && r->value_bytes == op->payload_bytes) {
 		deliver(op, &item, payload);
 	} else {
-		change_reply(op);
+		change_reply(op, payload);
 	}
 }

@@ -98,6 +98,9 @@ struct kvd_options {
 	int poll;
 	/* Who answers a GET: see KVD_GET_*. */
 	int get;
+	/* Not 0: the client's first session READs all of the index that the mirror has
+	 * room for, so that already the first GET of a key is one READ. */
+	int mirror_ahead;
 };
 #define KVD_POLL_ADAPTIVE 0 /* spin for a while, then sleep */
 #define KVD_POLL_BUSY 1     /* spin, for the lowest latency on a core of one's own */

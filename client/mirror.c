@@ -57,46 +57,99 @@ void mirror_clear(struct mirror *m)
 			atomic_store_explicit(&m->tag[i], 0, memory_order_relaxed);
 }
 
-static _Atomic uint64_t *line(struct mirror *m, uint64_t bucket)
+/*
+ * A line's name: a bucket's number, or an overflow node's link.  Nodes have the last
+ * part of the lines to themselves for as long as the buckets leave it free.
+ */
+#define NODE (1ull << 63)
+#define NODE_PART 8u
+#define CHAIN_MAX 4u
+
+static uint64_t node_name(uint64_t link)
 {
-	return m->word + (bucket & (m->lines - 1)) * LAYOUT_BUCKET_WORDS;
+	return NODE | (link & ~LAYOUT_EPOCH_MASK);
 }
 
-static _Atomic uint64_t *tag_of(struct mirror *m, uint64_t bucket)
+static uint64_t line_of(const struct mirror *m, uint64_t name)
 {
-	return &m->tag[bucket & (m->lines - 1)];
+	if (!(name & NODE) || m->lines < NODE_PART)
+		return name & (m->lines - 1);
+	uint64_t node = layout_word_unit(name) / (LAYOUT_BUCKET_BYTES / LAYOUT_UNIT_BYTES);
+	return m->lines - 1 - (node & (m->lines / NODE_PART - 1));
+}
+
+static _Atomic uint64_t *line(struct mirror *m, uint64_t name)
+{
+	return m->word + line_of(m, name) * LAYOUT_BUCKET_WORDS;
+}
+
+static _Atomic uint64_t *tag_of(struct mirror *m, uint64_t name)
+{
+	return &m->tag[line_of(m, name)];
+}
+
+static bool is_there(struct mirror *m, uint64_t name)
+{
+	return atomic_load_explicit(tag_of(m, name), memory_order_relaxed) == name + 1;
+}
+
+static void store(struct mirror *m, uint64_t name, const uint64_t *words)
+{
+	if (!m)
+		return;
+	_Atomic uint64_t *to = line(m, name);
+	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++)
+		atomic_store_explicit(to + i, words[i], memory_order_relaxed);
+	atomic_store_explicit(tag_of(m, name), name + 1, memory_order_relaxed);
 }
 
 void mirror_store(struct mirror *m, uint64_t bucket, const uint64_t *words)
 {
-	if (!m)
-		return;
-	_Atomic uint64_t *to = line(m, bucket);
-	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++)
-		atomic_store_explicit(to + i, words[i], memory_order_relaxed);
-	atomic_store_explicit(tag_of(m, bucket), bucket + 1, memory_order_relaxed);
+	store(m, bucket, words);
+}
+
+void mirror_store_node(struct mirror *m, uint64_t link, const uint64_t *words)
+{
+	store(m, node_name(link), words);
 }
 
 void mirror_store_word(struct mirror *m, uint64_t bucket, unsigned slot, uint64_t word)
 {
-	if (m && slot < LAYOUT_BUCKET_WORDS &&
-	    atomic_load_explicit(tag_of(m, bucket), memory_order_relaxed) == bucket + 1)
+	static const uint64_t nothing[LAYOUT_BUCKET_WORDS];
+
+	if (!m || slot >= LAYOUT_BUCKET_WORDS)
+		return;
+	if (!atomic_load_explicit(tag_of(m, bucket), memory_order_relaxed))
+		store(m, bucket, nothing);
+	if (is_there(m, bucket))
 		atomic_store_explicit(line(m, bucket) + slot, word, memory_order_relaxed);
+}
+
+uint64_t mirror_buckets_max(const struct mirror *m)
+{
+	return m ? m->lines : 0;
 }
 
 bool mirror_find(struct mirror *m, uint64_t bucket, unsigned fp, uint64_t *word)
 {
+	uint64_t name = bucket, w;
+
 	*word = 0;
-	if (!m || atomic_load_explicit(tag_of(m, bucket), memory_order_relaxed) != bucket + 1)
+	if (!m || !is_there(m, bucket))
 		return false;
-	_Atomic uint64_t *at = line(m, bucket);
-	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++) {
-		uint64_t w = atomic_load_explicit(at + i, memory_order_relaxed);
-		if (layout_word_fp(w) == fp && !layout_word_is_empty(w) &&
-		    !layout_word_is_chain(w)) {
-			*word = w;
-			break;
+	for (unsigned n = 0; n < CHAIN_MAX; n++) {
+		_Atomic uint64_t *at = line(m, name);
+		for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++) {
+			w = atomic_load_explicit(at + i, memory_order_relaxed);
+			if (layout_word_fp(w) == fp && !layout_word_is_empty(w) &&
+			    !layout_word_is_chain(w)) {
+				*word = w;
+				return true;
+			}
 		}
+		if (!layout_word_is_chain(w) || !is_there(m, node_name(w)))
+			break;
+		name = node_name(w);
 	}
 	return true;
 }

@@ -24,10 +24,19 @@ void mirror_clear(struct mirror *mirror);
 
 void mirror_store(struct mirror *mirror, uint64_t bucket, const uint64_t *words);
 
-/* Changes one word of a bucket, if it is there. */
+/* The overflow node behind this link, which has its generation: a node's memory may
+ * serve another bucket later. */
+void mirror_store_node(struct mirror *mirror, uint64_t link, const uint64_t *words);
+
+/* One word of a bucket.  A bucket that is not there is begun with it, if its place is
+ * free: what it lacks is looked for in kvd, as everything that is not found here. */
 void mirror_store_word(struct mirror *mirror, uint64_t bucket, unsigned slot, uint64_t word);
 
-/* Whether the bucket is there; *word: its first entry with that fingerprint, or 0. */
+/* Buckets that there is room for. */
+uint64_t mirror_buckets_max(const struct mirror *mirror);
+
+/* Whether the bucket is there; *word: its first entry with that fingerprint, also in
+ * the overflow nodes behind it, or 0. */
 bool mirror_find(struct mirror *mirror, uint64_t bucket, unsigned fp, uint64_t *word);
 
 #endif

@@ -220,10 +220,12 @@ static bool is_sane(const struct wire_welcome *w)
 }
 
 /* Another start of kvd: what was known of the old one's index is worth nothing. */
-static int learn_table(struct kvd_session *s, uint64_t buckets)
+static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
 {
 	struct kvd_client *c = s->client;
 	int rc = 0;
+
+	*is_new = false;
 
 	pthread_mutex_lock(&c->lock);
 	if (c->instance != s->welcome.instance || c->dir_entries != s->welcome.dir_entries) {
@@ -235,6 +237,7 @@ static int learn_table(struct kvd_session *s, uint64_t buckets)
 			c->instance = s->welcome.instance;
 			atomic_store(&c->buckets, buckets);
 			mirror_clear(c->mirror);
+			*is_new = true;
 		} else {
 			rc = err_set(&s->err, KVD_ENOMEM, "out of memory");
 		}
@@ -263,7 +266,9 @@ static int say_hello(struct kvd_session *s)
 	if (!is_sane(&s->welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
 		return err_set(&s->err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense",
 			       s->client->addr.text);
-	return learn_table(s, reply->buckets);
+	bool is_new;
+	rc = learn_table(s, reply->buckets, &is_new);
+	return !rc && is_new && s->client->options.mirror_ahead ? ahead_read(s) : rc;
 }
 
 int session_connect(struct kvd_session *s)

@@ -77,6 +77,7 @@ enum phase {
 	PHASE_OLD,       /* READ of the item that a prepared one replaces */
 	PHASE_TXN,       /* READ of a scratch's transaction */
 	PHASE_TXN_OLD,   /* READ of the item that a transaction is to replace */
+	PHASE_AHEAD,     /* READ of a part of the index, for the mirror */
 	PHASE_REPLY,     /* a message is out */
 	PHASE_COPY,      /* READ of the copy that the server made */
 	PHASE_MARK,      /* READ of the stripe's mark */
@@ -117,6 +118,7 @@ struct op {
 	unsigned chain;   /* which bucket's chain is being followed: 0, 1 */
 	bool chained[2];
 	unsigned chain_length;
+	uint64_t link;    /* of the node that is being READ */
 	uint64_t tried[TRIED_MAX]; /* entries that are other keys' */
 	unsigned tried_count;
 	bool untold;         /* among them one that was not proved to be another key's */
@@ -271,6 +273,9 @@ void flight_arm(struct kvd_session *s);
 /* Ends every operation after the queue pair is gone. */
 void flight_abort(struct kvd_session *s);
 
+/* ahead.c: READs all of the index into the mirror.  0 or KVD_E*. */
+int ahead_read(struct kvd_session *s);
+
 /* event.c */
 int event_attach(struct kvd_session *s); /* to a new connection's descriptors */
 void event_delete(struct kvd_session *s);
@@ -290,7 +295,7 @@ void lock_advance(struct op *op);
  * was sent and the caller frees the operation.
  */
 int change_start(struct op *op, const struct wire_request *ask);
-void change_reply(struct op *op);
+void change_reply(struct op *op, const uint8_t *payload);
 
 /* What a change did, as its reply says. */
 struct changed {

@@ -153,6 +153,16 @@ struct wire_reply {
 };
 static_assert(sizeof(struct wire_reply) == 56, "wire");
 
+/*
+ * Behind the reply to a change of one key, in any number: entries that changes of
+ * others made in the index since the connection's last such reply; for the mirror.
+ */
+struct wire_news {
+	uint64_t place; /* bucket << 8 | which word of it */
+	uint64_t word;
+};
+static_assert(sizeof(struct wire_news) == 16, "wire");
+
 /* wire_reply.flags */
 #define WIRE_SLOT_MASK 0x00ffu   /* which word of the bucket is `word` */
 #define WIRE_COPY 0x0100u        /* WIRE_GET: no payload; READ the copy at `word` */

@@ -81,8 +81,9 @@ static int make_store(struct server *s, struct err *err)
 	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
 		return -1;
 	s->fates = fates_new();
+	s->news = news_new();
 	s->workers = calloc(s->worker_count, sizeof *s->workers);
-	if (!s->workers || !s->fates)
+	if (!s->workers || !s->fates || !s->news)
 		return err_set(err, -1, "out of memory");
 	for (unsigned i = 0; i < s->worker_count; i++)
 		if (worker_new(s, &s->workers[i], i, err))
@@ -150,6 +151,7 @@ static void take_apart(struct server *s)
 		delete_workers(s);
 	free(s->workers);
 	fates_delete(&s->fates);
+	news_delete(&s->news);
 	store_delete(&s->store);
 	table_delete(&s->table);
 	if (s->pd)

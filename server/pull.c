@@ -70,19 +70,9 @@ static void finish(struct worker *w, struct pull *p, enum wire_status status,
 {
 	struct tx *tx = reply_new(w, p->conn, &p->request, status);
 
-	fate_note(p->conn->fate, p->request.request_id, status, r ? r->version : 0,
-		  r ? r->value_bytes : 0);
-	if (status == WIRE_OK || status == WIRE_CONDITION) {
-		struct wire_reply *reply = reply_head(tx);
-		reply->version = r->version;
-		reply->value_bytes = r->value_bytes;
-		reply->bucket = r->bucket;
-		reply->word = r->word;
-		reply->flags = (uint16_t)r->slot;
-	}
 	if (status != WIRE_OK)
 		atomic_fetch_add_explicit(&w->stats.failed, 1, memory_order_relaxed);
-	reply_send(w, tx, 0);
+	reply_send_result(w, tx, r);
 	pull_free(w, p);
 }
 
@@ -197,7 +187,7 @@ static void advance(struct worker *w, struct pull *p)
 	if (!p->complete) {
 		if (hash_bytes_end(&p->value_hash) != p->request.value_checksum) {
 			store_item_delete(&w->store, p->item);
-			finish(w, p, WIRE_EPULL, NULL);
+			finish(w, p, WIRE_EPULL, &(struct store_result){ .bucket = ~0ull });
 			return;
 		}
 		store_item_seal_stream(&w->store, p->item, &p->item_hash);

@@ -66,6 +66,32 @@ void reply_send(struct worker *w, struct tx *tx, size_t payload_bytes)
 	}
 }
 
+/* So many that a reply stays inline. */
+#define NEWS_MAX 12u
+
+void reply_send_result(struct worker *w, struct tx *tx, const struct store_result *result)
+{
+	struct wire_reply *reply = reply_head(tx);
+	struct news *news = w->server->news;
+	struct conn *c = tx->conn;
+	unsigned n;
+
+	fate_note(c->fate, reply->request_id, (enum wire_status)reply->status, result->version,
+		  result->value_bytes);
+	if (reply->status == WIRE_OK || reply->status == WIRE_CONDITION) {
+		reply->version = result->version;
+		reply->value_bytes = result->value_bytes;
+		reply->bucket = result->bucket;
+		reply->word = result->word;
+		reply->flags = (uint16_t)(result->slot & WIRE_SLOT_MASK);
+	}
+	if (result->moved && result->bucket != ~0ull)
+		news_put(news, c->connection_id, result->bucket, result->slot, result->word);
+	n = news_take(news, c->connection_id, &c->news_seen, (struct wire_news *)reply_payload(tx),
+		      NEWS_MAX);
+	reply_send(w, tx, n * sizeof(struct wire_news));
+}
+
 static void prepare(struct conn *c, struct tx *tx)
 {
 	bool small = tx->sge.length <= c->inline_bytes;

@@ -44,21 +44,11 @@ static enum request_fate answer_result(struct request *r, enum wire_status statu
 				       const struct store_result *result)
 {
 	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
-	struct wire_reply *reply = reply_head(tx);
 
-	fate_note(r->conn->fate, r->head->request_id, status, result->version,
-		  result->value_bytes);
-	if (status == WIRE_OK || status == WIRE_CONDITION) {
-		reply->version = result->version;
-		reply->value_bytes = result->value_bytes;
-		reply->bucket = result->bucket;
-		reply->word = result->word;
-		reply->flags = (uint16_t)(result->slot & WIRE_SLOT_MASK);
-	}
 	if (status != WIRE_OK)
 		count(status == WIRE_NOT_FOUND ? &r->worker->stats.not_found
 					       : &r->worker->stats.failed);
-	reply_send(r->worker, tx, 0);
+	reply_send_result(r->worker, tx, result);
 	return REQUEST_DONE;
 }
 

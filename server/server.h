@@ -22,6 +22,7 @@
 #include "common/wire.h"
 #include "server/fate.h"
 #include "server/locker.h"
+#include "server/news.h"
 #include "server/store.h"
 
 enum poll_policy { POLL_ADAPTIVE, POLL_BUSY, POLL_EVENT };
@@ -54,6 +55,7 @@ struct server {
 	struct store *store;
 	struct locker *locker; /* NULL: the device has no atomics */
 	struct fates *fates;
+	struct news *news;
 	struct worker *workers;
 	unsigned worker_count;
 
@@ -121,6 +123,7 @@ struct conn {
 	bool reads_held;
 	uint64_t look; /* for which it is read */
 	struct fate_ring *fate; /* from its hello on */
+	uint64_t news_seen;
 	struct conn *map_next;    /* by queue pair number */
 	struct conn *worker_next, **worker_prev;
 };
@@ -245,6 +248,8 @@ static inline uint8_t *reply_payload(struct tx *tx)
 }
 #define REPLY_PAYLOAD_MAX (WIRE_MESSAGE_BYTES_MAX - sizeof(struct wire_reply))
 void reply_send(struct worker *worker, struct tx *tx, size_t payload_bytes);
+/* The same for a change: fills in its result, notes its fate, and adds what is new. */
+void reply_send_result(struct worker *worker, struct tx *tx, const struct store_result *result);
 /* Posts the replies of this round, one chain per connection. */
 void reply_flush(struct worker *worker);
 void reply_completed(struct worker *worker, struct tx *tx);

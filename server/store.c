@@ -477,6 +477,7 @@ int store_put(struct store_worker *w, const struct store_change *asked, struct s
 	}
 	bool inserted = !k.old;
 	tell(s, &k, r);
+	r->moved = inserted || freed;
 	leave(w, &k);
 	atomic_fetch_add_explicit(&s->value_bytes, c->value_bytes - old_bytes,
 				  memory_order_relaxed);

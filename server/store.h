@@ -66,6 +66,7 @@ struct store_result {
 	uint64_t bucket;
 	unsigned slot;
 	uint64_t word;
+	bool moved; /* the entry is another than before */
 };
 
 /* 0, or -1 after setting err. */

@@ -289,6 +289,7 @@ static void finish(struct txn *t)
 	unmark(t, t->stripes);
 }
 
+/* The old items are this thread's alone, the new ones may be others' by now. */
 static void account(struct txn *t)
 {
 	for (unsigned i = 0; i < t->count; i++) {
@@ -299,7 +300,7 @@ static void account(struct txn *t)
 		uint64_t new = k->item ? k->change.value_bytes : 0;
 		atomic_fetch_add_explicit(&t->store->value_bytes, new - old, memory_order_relaxed);
 		expire_note(t->store->expire, k->old ? k->old->expiry_ms : 0,
-			    k->item ? k->item->expiry_ms : 0);
+			    k->item ? k->change.expiry_ms : 0);
 		if (k->old)
 			store_item_delete(t->worker, k->old);
 	}

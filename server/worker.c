@@ -452,6 +452,15 @@ static void sent(struct worker *w, const struct ibv_wc *wc)
 		pull_completed(w, ptr, wc);
 }
 
+/* A reply that nobody wanted to be told of; those behind it are flushed. */
+static void failed(struct worker *w, const struct ibv_wc *wc)
+{
+	struct conn *c = map_find(w, wc->qp_num);
+
+	if (c && wc->status != IBV_WC_WR_FLUSH_ERR)
+		conn_close(c, ibv_wc_status_str(wc->status));
+}
+
 /* -------------------------------------------------------------------- loop */
 
 static int poll_batch(struct worker *w)
@@ -465,6 +474,8 @@ static int poll_batch(struct worker *w)
 			sent(w, &wc[i]);
 		else if (wc[i].wr_id != 0 || wc[i].status == IBV_WC_SUCCESS)
 			received(w, &wc[i]);
+		else
+			failed(w, &wc[i]);
 	}
 	return n;
 }

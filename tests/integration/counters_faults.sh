@@ -17,14 +17,14 @@ exact_under '' seed=1,ack_lost=20
 exact_under '' seed=2,error=10
 exact_under '' seed=3,torn=50,flip=20,rnr=20
 exact_under '' seed=4,ack_lost=5,error=3,delay_us=20
-exact_under seed=5,error=1 seed=5,ack_lost=5
+exact_under seed=5,error=5 seed=5,ack_lost=5
 
 # Atomics that are atomic among each other only: what excludes others holds still.
 noncoherent=seed=6,noncoherent=1
 exact_under $noncoherent $noncoherent
 SOFTVERBS_FAULT=$noncoherent start_kvd --memory 64M --workers 2
 export SOFTVERBS_FAULT=$noncoherent
-"$KVD_BUILD/tests/torture/locks" "$KVD_ADDR" exclusion "$(scaled 30)" || fail "two in one lock"
+"$KVD_BUILD/tests/torture/locks" "$KVD_ADDR" exclusion $((KVD_TEST_SCALE * 3 / 10 + 10)) || fail "two in one lock"
 "$KVD_BUILD/tests/torture/bank" "$KVD_ADDR" 8 $((2 * KVD_TEST_SCALE / 100 + 1)) 200 5 ||
 	fail "the bank lost or made money"
 unset SOFTVERBS_FAULT

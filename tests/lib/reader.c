@@ -212,9 +212,9 @@ int change_start(struct op *op, const struct wire_request *ask)
 	return 0;
 }
 
-void change_reply(struct op *op)
+void change_reply(struct op *op, const uint8_t *payload)
 {
-	(void)op;
+	(void)op, (void)payload;
 	die("a reply from nobody");
 }
 

@@ -42,7 +42,7 @@ static void die(const char *what, const char *why)
 static kvd_session *connect_to(kvd_client **client)
 {
 	struct kvd_options options = { .size = sizeof options, .timeout_ms = 20000 };
-	kvd_session *session;
+	kvd_session *session = NULL;
 
 	if (kvd_client_new(server, &options, client) < 0 || kvd_session_new(*client, &session) < 0)
 		die("connect", kvd_client_error(*client));

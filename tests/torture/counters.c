@@ -42,12 +42,17 @@ static void die(const char *what, const char *why)
 	_exit(1);
 }
 
+/* With some patience: a device that fails may do so here. */
 static kvd_session *connect_to(kvd_client **client)
 {
 	struct kvd_options options = { .size = sizeof options, .timeout_ms = 20000 };
 	kvd_session *session = NULL;
+	int rc = kvd_client_new(server, &options, client);
 
-	if (kvd_client_new(server, &options, client) < 0 || kvd_session_new(*client, &session) < 0)
+	for (int tries = 0; tries < 20 && !rc && !session; tries++)
+		if (kvd_session_new(*client, &session) < 0)
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	if (!session)
 		die("connect", kvd_client_error(*client));
 	return session;
 }

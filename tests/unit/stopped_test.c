@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "server/compute.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/reader.h"
 
@@ -134,6 +135,15 @@ static void change(unsigned i, uint64_t number)
 	if (kind < 3) {
 		announce(i, 0);
 		store_remove(w, &c, &r);
+		conclude();
+		return;
+	}
+	if (kind == 3 && old) {
+		/* Of any length: the same value under a new header. */
+		struct compute touch = { .op = WIRE_TOUCH };
+		c.compute = &touch;
+		announce(i, old);
+		store_put(w, &c, &r);
 		conclude();
 		return;
 	}
