@@ -411,21 +411,29 @@ int flight_poll(struct kvd_session *s, uint64_t until_ns)
 {
 	int policy = s->client->options.poll;
 	uint64_t now = 0, start = 0;
+	bool spinning = false;
 
 	flight_flush(s);
 	while (!s->done && !s->broken && s->in_flight) {
 		int n = poll_once(s);
-		if (n > 0)
+		if (n > 0) {
+			spinning = false;
 			continue;
+		}
 		now = session_now_ns();
 		if (!start)
 			start = now;
+		if (!spinning)
+			spin_start(&s->spin, now);
+		spinning = true;
 		look_around(s, now);
 		if (now >= until_ns || s->broken)
 			break;
 		if (policy == KVD_POLL_EVENT || (policy == KVD_POLL_ADAPTIVE &&
-						   now - start >= s->spin.limit_ns))
+						   !spin_again(&s->spin, start, now))) {
 			sleep_until(s, until_ns);
+			spinning = false;
+		}
 	}
 	if (start)
 		spin_learn(&s->spin, session_now_ns() - start);

@@ -514,8 +514,9 @@ static int wait_batch(struct worker *w)
 	uint64_t start = clock_ns();
 	int n = 0;
 
+	spin_start(&w->spin, start);
 	while (policy != POLL_EVENT &&
-	       (policy == POLL_BUSY || clock_ns() - start < w->spin.limit_ns)) {
+	       (policy == POLL_BUSY || spin_again(&w->spin, start, clock_ns()))) {
 		for (int i = 0; i < 16 && !n; i++)
 			n = poll_batch(w);
 		if (n)
