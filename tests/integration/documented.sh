@@ -20,7 +20,7 @@ has_all() {
 }
 
 for page in kvd.8 kvcli.1 kvbench.1; do
-	[ -e "$KVD_SOURCE/doc/$page" ] || { say "no page $page"; continue; }
+	[ -e "$KVD_SOURCE/doc/$page" ] || fail "no page $page"
 	program=$KVD_BUILD/${page%.*}
 	[ -n "$(options_of "$program")" ] || fail "${page%.*} --help lists no options"
 	has_all $page "$program"
@@ -32,9 +32,29 @@ done
 for command in $("$KVD_BUILD/kvbench" --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p'); do
 	has_all kvbench.1 "$KVD_BUILD/kvbench" "$command"
 done
-if command -v mandoc >/dev/null; then
-	for page in "$KVD_SOURCE"/doc/*.[1378]; do
-		mandoc -T lint -W warning "$page" || bad=1
+# A key of the configuration file is a long option of kvd, and the other way round.
+for option in $(options_of "$KVD_BUILD/kvd"); do
+	case $option in --help | --version | --config | --check-config) continue ;; esac
+	grep -q "^\.It Ic ${option#--} No = " "$KVD_SOURCE/doc/kvd.conf.5" ||
+		{ echo "$option is not in kvd.conf.5"; bad=1; }
+done
+for key in $(sed -n 's/^\.It Ic \([a-z-]*\) No = .*/\1/p' "$KVD_SOURCE/doc/kvd.conf.5"); do
+	options_of "$KVD_BUILD/kvd" | grep -qxe "--$key" || { echo "kvd.conf.5: kvd has no --$key"; bad=1; }
+done
+
+# The completion of the shell knows each command of kvcli and its options.
+. "$KVD_SOURCE/doc/kvcli.bash"
+for command in '' $("$KVD_BUILD/kvcli" --help | sed -nE 's/^  ([a-z][a-z-]*) .*/\1/p'); do
+	[ -z "$command" ] || [[ " $(echo $_kvcli_commands) " == *" $command "* ]] ||
+		{ echo "kvcli.bash: no $command"; bad=1; }
+	for option in $("$KVD_BUILD/kvcli" $command --help | sed -nE 's/^ +(-[a-zA-Z0-9], )?(--[a-z-]+).*/\2/p'); do
+		[[ " $(_kvcli_options "$command") " == *" $option "* ]] ||
+			{ echo "kvcli.bash: $command has no $option"; bad=1; }
 	done
-fi
+done
+[ $bad = 0 ] || fail "see above"
+command -v mandoc >/dev/null || skip "mandoc is not installed, to look at the pages' form"
+for page in "$KVD_SOURCE"/doc/*.[1-8]; do
+	mandoc -T lint -W warning "$page" || bad=1
+done
 [ $bad = 0 ] || fail "see above"
