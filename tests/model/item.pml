@@ -53,6 +53,20 @@ byte started = 1, done = 1, observed = 1;
 byte deletes; /* changes after which K is absent */
 #define IS_DELETE(j) ((deletes >> (j)) & 1)
 
+#ifdef MUTATE_insert_scratch /* prepared, with no old item: the scratch says so */
+inline begin_insert(vers)
+{
+	s_oldloc = 0;
+	s_new = vers;
+	d_step { kind[to] = PREPARED; ver[to] = vers }
+}
+#else
+inline begin_insert(vers)
+{
+	d_step { kind[to] = INSERTING; ver[to] = vers }
+}
+#endif
+
 proctype writer()
 {
 	byte ops, id = 1, k = 1, x = 0, copy = 0; /* places + 1 */
@@ -84,7 +98,7 @@ proctype writer()
 			d_step { kind[to] = LIVE; ver[to] = v }
 			entry[slot] = to + 1;
 #else
-			d_step { kind[to] = INSERTING; ver[to] = v }
+			begin_insert(v);
 			entry[slot] = to + 1;
 			kind[to] = LIVE; /* the point of effect */
 #endif
@@ -165,7 +179,7 @@ proctype writer()
 			}
 			dat[to] = id;
 			sum[to] = SEAL(id, id);
-			d_step { kind[to] = INSERTING; ver[to] = id }
+			begin_insert(id);
 			entry[slot] = to + 1;
 			kind[to] = LIVE;
 			d_step { x = to + 1; to = 0; slot = 0 }
@@ -362,6 +376,9 @@ item:
 	atomic {
 		m = 0;
 		if
+#ifdef MUTATE_insert_scratch
+		:: v == held && d == 0 -> absent()
+#endif
 		:: v != held || d == 0 -> goto buckets
 		:: else -> at = d - 1
 		fi

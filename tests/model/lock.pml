@@ -502,7 +502,7 @@ begin:
 				fi;
 				break }
 			:: atomic { !present -> v = 0 };
-#ifndef MUTATE_absent
+#ifndef MUTATE_absent_key
 				/* No item: the mark until it is clear, and then the bucket. */
 				!mark;
 				if
