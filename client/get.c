@@ -689,12 +689,14 @@ static void read_again(struct op *op)
 		read_item(op, op->word, PHASE_ITEM);
 }
 
-/* The caller's buffer is too short for this long value: there is no checksum of it. */
+/* The caller's buffer is too short for this long value: there is no checksum of it.
+ * One that would fit was taken for longer by a wrong entry: it was not READ. */
 static bool is_cut(const struct op *op, const struct layout_item *item)
 {
-	uint64_t bytes = layout_item_bytes(layout_key_bytes(item->lengths),
-					   layout_value_bytes(item->lengths));
-	return op->direct && !op->allocate && bytes > op->length &&
+	uint64_t value_bytes = layout_value_bytes(item->lengths);
+	uint64_t bytes = layout_item_bytes(layout_key_bytes(item->lengths), value_bytes);
+
+	return op->direct && !op->allocate && value_bytes > op->value.bytes && bytes > op->length &&
 	       bytes <= layout_len_decode(layout_word_len_code(op->word)) &&
 	       layout_key_bytes(item->lengths) == op->key_bytes &&
 	       !memcmp(item->data, op->key, op->key_bytes);

@@ -21,9 +21,11 @@
 
 #define CLIENTS_MAX 64
 #define START 1000
+#define FIRST_SECONDS_MAX 60 /* for all to get going, on a machine that is busy */
 
 struct shared {
 	volatile bool stop;
+	volatile unsigned audits;
 	volatile uint64_t transfers[CLIENTS_MAX];
 	volatile uint64_t conflicts[CLIENTS_MAX];
 };
@@ -178,10 +180,24 @@ static void replace(pid_t *pid, unsigned clients, unsigned seed)
 	pid[i] = start_client(i, seed);
 }
 
+/* Until there was a transfer of every client and an audit. */
+static void wait_for_all(unsigned clients)
+{
+	time_t start = time(NULL);
+	unsigned going = 0;
+
+	while (going < clients + 1 && time(NULL) - start < FIRST_SECONDS_MAX) {
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+		going = shared->audits > 0;
+		for (unsigned i = 0; i < clients; i++)
+			going += shared->transfers[i] > 0;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	pid_t pid[CLIENTS_MAX];
-	unsigned audits = 0, tries = 0, killed = 0, wrong = 0;
+	unsigned tries = 0, killed = 0, wrong = 0;
 	int status, failed = 0;
 	uint64_t done = 0, lost = 0;
 	kvd_client *client;
@@ -193,7 +209,7 @@ int main(int argc, char **argv)
 	server = argv[1];
 	unsigned clients = (unsigned)atoi(argv[2]), kills = (unsigned)atoi(argv[5]);
 	unsigned seed = argc > 6 ? (unsigned)atoi(argv[6]) : 1;
-	time_t seconds = atoi(argv[3]), start = time(NULL);
+	time_t seconds = atoi(argv[3]), start;
 	accounts = (unsigned)atoi(argv[4]);
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
@@ -220,16 +236,18 @@ int main(int argc, char **argv)
 			tries++;
 			if (!audit(s, &total))
 				continue;
-			audits++;
+			shared->audits++;
 			if (total != (long)accounts * START) {
 				fprintf(stderr, "bank: total %ld\n", total);
 				wrong++;
 			}
 		}
-		printf("bank: %u audits of %u tries, %u wrong\n", audits, tries, wrong);
+		printf("bank: %u audits of %u tries, %u wrong\n", shared->audits, tries, wrong);
 		fflush(stdout);
-		_exit(wrong || !audits);
+		_exit(wrong || !shared->audits);
 	}
+	wait_for_all(clients);
+	start = time(NULL);
 	while (time(NULL) - start < seconds) {
 		nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
 		if (killed < kills && time(NULL) - start >= (time_t)(killed + 1) * seconds / (kills + 1))

@@ -57,6 +57,22 @@ static void wrong(struct thread *t, const char *what, uint64_t key, int result)
 		key, kvd_strerror(result), kvd_session_error(t->session));
 }
 
+/* What a GET returned that is no value. */
+static void describe(const uint8_t *value, uint64_t bytes, uint64_t version)
+{
+	uint64_t head[3] = { 0 }, word, i = 3;
+
+	memcpy(head, value, bytes < sizeof head ? bytes : sizeof head);
+	for (; 8 * i < bytes; i++) {
+		word = value_word(head[1], i) ^ bytes;
+		if (memcmp(value + 8 * i, &word, bytes - 8 * i < 8 ? bytes - 8 * i : 8))
+			break;
+	}
+	fprintf(stderr, "  %" PRIu64 " bytes, version %" PRIu64 "; it says: key %" PRIu64 ", id %" PRIx64
+		", %" PRIu64 " bytes; wrong from byte %" PRIu64 "\n", bytes, version, head[0], head[1],
+		head[2], 8 * i < bytes ? 8 * i : bytes);
+}
+
 /* Only a few sizes for each key, so that many updates are in place. */
 static uint64_t pick_bytes(struct thread *t, uint64_t key)
 {
@@ -107,6 +123,7 @@ static void got(struct thread *t, struct linear_op *op, int result, const uint8_
 	uint64_t id = value_check(value, bytes, op->key);
 	if (!id) {
 		wrong(t, "bytes that nobody stored came from a GET", op->key, result);
+		describe(value, bytes, version);
 		return;
 	}
 	op->value = id;

@@ -309,8 +309,7 @@ static void test_many_workers(void **state)
 
 /* ------------------------------------------------------------------- flipped bits */
 
-/* The offset of a key's item. */
-static uint64_t offset_of(const char *key, size_t key_bytes)
+static struct index_entry entry_of(const char *key, size_t key_bytes)
 {
 	struct index_spot spot;
 	struct index_entry e;
@@ -318,7 +317,13 @@ static uint64_t offset_of(const char *key, size_t key_bytes)
 	index_lock(f.store->index, hash_key(key, key_bytes), &spot);
 	assert_true(index_find(f.store->index, &spot, key, (unsigned)key_bytes, &e));
 	index_unlock(f.store->index, &spot);
-	return layout_word_offset(e.word);
+	return e;
+}
+
+/* The offset of a key's item. */
+static uint64_t offset_of(const char *key, size_t key_bytes)
+{
+	return layout_word_offset(entry_of(key, key_bytes).word);
 }
 
 /* Every bit of an item reads wrong: once, and for ever. */
@@ -370,6 +375,38 @@ static void test_flipped_bits(void **state)
 	fixture_delete(&f);
 }
 
+/* Every bit of an entry, which has no checksum, reads wrong: the key may seem absent,
+ * or its value too long for the buffer it does not fit in, but nothing else. */
+static void test_flipped_bits_of_an_entry(void **state)
+{
+	static const size_t lengths[] = { 0, 1, 100, 700, 20000 };
+	uint8_t *value = malloc(20000), *buf = malloc(20000);
+
+	(void)state;
+	fixture_new(&f, 32 << 20, 1);
+	value_make(value, 20000, 1, 1);
+	for (unsigned i = 0; i < 5 * 64 * 4; i++) {
+		unsigned bit = i / 5 % 64, times = i & 1 ? 1 : UINT32_MAX;
+		size_t bytes = lengths[i % 5], room = i / 320 % 2 ? bytes : 20000;
+		fixture_put_item(&f.worker[0], "key", 3, value, bytes, NULL);
+		struct reader *r = reader_new(f.table, 1 << 20, i);
+		uint64_t at = table_offset(f.table, (void *)entry_of("key", 3).at);
+		reader_flip(r, at + bit / 8, bit % 8, times);
+		memset(buf, 0xaa, 20000);
+		struct reader_result got = reader_get(r, "key", 3, room ? buf : NULL, room);
+		if (got.result == KVD_OK) {
+			assert_int_equal(got.value_bytes, bytes);
+			assert_memory_equal(got.value, value, bytes);
+		} else if (got.result != KVD_EBUSY) {
+			assert_int_equal(got.result, KVD_NOT_FOUND);
+		}
+		reader_delete(r);
+	}
+	fixture_delete(&f);
+	free(value);
+	free(buf);
+}
+
 /* An item that was replaced, found by an old location, must not come to life. */
 static void test_flipped_bits_of_a_dead_item(void **state)
 {
@@ -401,6 +438,7 @@ int main(void)
 		cmocka_unit_test(test_full_and_empty),
 		cmocka_unit_test(test_many_workers),
 		cmocka_unit_test(test_flipped_bits),
+		cmocka_unit_test(test_flipped_bits_of_an_entry),
 		cmocka_unit_test(test_flipped_bits_of_a_dead_item),
 	};
 
