@@ -83,8 +83,9 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	c->options.device = NULL; /* the caller's memory */
 	if (!server)
 		return err_set(&c->err, KVD_EINVAL, "no server was given");
-	if (addr_parse(&c->addr, server, &c->err))
-		return KVD_EINVAL;
+	rc = addr_parse(&c->addr, server, &c->err);
+	if (rc)
+		return rc == ADDR_UNKNOWN ? KVD_ECONNECT : KVD_EINVAL;
 	if (device_choose(&c->device, device, &c->addr, &c->err))
 		return KVD_EDEVICE;
 	c->verbs = c->device.verbs;

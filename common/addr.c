@@ -64,7 +64,7 @@ int addr_parse(struct addr *addr, const char *text, struct err *err)
 	}
 	int rc = getaddrinfo(host, NULL, &hints, &found);
 	if (rc)
-		return err_set(err, -1, "can't look up the host '%s': %s", host, gai_strerror(rc));
+		return err_set(err, ADDR_UNKNOWN, "can't look up the host '%s': %s", host, gai_strerror(rc));
 	memset(addr, 0, sizeof *addr);
 	memcpy(&addr->sa, found->ai_addr, found->ai_addrlen);
 	freeaddrinfo(found);

@@ -24,8 +24,9 @@ struct addr {
 
 /*
  * "host", "host:port", "[v6]:port", "v6".  Looks host names up, so may block.
- * 0, or -1 after setting err.
+ * 0, or after setting err -1: it is no address, or ADDR_UNKNOWN: no such host.
  */
+#define ADDR_UNKNOWN (-2)
 int addr_parse(struct addr *addr, const char *text, struct err *err);
 
 /* From any socket address of either family; sets text. */
