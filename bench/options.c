@@ -37,6 +37,8 @@ static const char *property_file, *property, *stores_socket;
 	  "kvd (127.0.0.1:7480), or noop: for none" },                                             \
 	{ "device", 0, OPT_STRING, &V->device, 0, 0, NULL, "NAME",                                 \
 	  "RDMA device; soft: the software device" },                                              \
+	{ "credentials", 0, OPT_STRING, &V->credentials, 0, 0, NULL, "FILE",                       \
+	  "who you are, for kvd ($KVD_CREDENTIALS_FILE)" },                                        \
 	{ "timeout", 0, OPT_STRING, &V->timeout, 0, 0, NULL, "TIME",                               \
 	  "of each operation: 2, 2s, 500ms (5s)" }
 
@@ -287,6 +289,7 @@ void options_store_config(const struct options *o, struct store_config *config)
 	*config = (struct store_config){
 		.server = o->server,
 		.device = o->device,
+		.credentials = o->credentials,
 		.timeout_ms = (int)ceil(o->timeout_seconds * 1e3),
 		.depth = o->depth,
 		.poll = o->poll,

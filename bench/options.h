@@ -18,6 +18,7 @@ struct options {
 	/* As given; 0 and NULL: not given. */
 	const char *server;
 	const char *device;
+	const char *credentials;
 	int threads;
 	int depth;
 	int target;

@@ -22,6 +22,7 @@ enum store_get { STORE_GET_READ, STORE_GET_MESSAGE };
 struct store_config {
 	const char *server;
 	const char *device; /* or NULL */
+	const char *credentials; /* of kvd: or NULL */
 	int timeout_ms;
 	int depth;
 	int poll; /* KVD_POLL_* */

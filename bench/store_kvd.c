@@ -150,6 +150,7 @@ int store_kvd_open(const struct store_config *config, struct store **store, stru
 	struct kvd_options options = {
 		.size = sizeof options,
 		.device = config->device,
+		.credentials = config->credentials,
 		.timeout_ms = config->timeout_ms,
 		.depth = config->depth,
 		.mirror_bytes = config->mirror_bytes,

@@ -124,6 +124,8 @@ static int result_of_status(struct op *op, uint64_t status)
 					       "left as it is");
 	case WIRE_ERANGE:
 		return failed(op, KVD_ERANGE, "the sum does not fit 64 bits: the value was left as it is");
+	case WIRE_EDENIED:
+		return session_denied(op->session);
 	case WIRE_ESTOPPING:
 		return failed(op, KVD_ECONNECT, "kvd is stopping");
 	default:

@@ -25,6 +25,7 @@ struct cli {
 	/* Of the command line. */
 	const char *server;
 	const char *device;
+	const char *credentials; /* or NULL */
 	int timeout_ms;
 	bool stop_on_error;
 	/* Both NULL until cli_session(). */
@@ -104,6 +105,7 @@ int cli_check_tree(struct cli *cli, const struct cli_args *args);
 int cli_ping(struct cli *cli, const struct cli_args *args);
 int cli_info(struct cli *cli, const struct cli_args *args);
 int cli_stats(struct cli *cli, const struct cli_args *args);
+int cli_user(struct cli *cli, const struct cli_args *args);
 int cli_devices(struct cli *cli, const struct cli_args *args);
 int cli_help(struct cli *cli, const struct cli_args *args);
 
@@ -116,5 +118,6 @@ enum { CLI_LOCK_TIMEOUT }; /* of lock and update */
 enum { CLI_TREE_PREFIX };
 enum { CLI_PING_COUNT };
 enum { CLI_STATS_JSON };
+enum { CLI_USER_USERS };
 
 #endif

@@ -51,6 +51,11 @@ static const struct cli_option stats_options[] = {
 	{ 0 },
 };
 
+static const struct cli_option user_options[] = {
+	[CLI_USER_USERS] = { "users", 'u', "FILE", "kvd's users file; default $KVD_USERS_FILE" },
+	{ 0 },
+};
+
 const struct cli_command cli_commands[] = {
 	{ "put", "KEY VALUE | KEY - | KEY --file PATH", "store a value",
 	  "Stores a value, new or over the old one. - is standard input, to its end;\n"
@@ -101,6 +106,11 @@ const struct cli_command cli_commands[] = {
 	{ "stats", "", "show figures of kvd",
 	  "Shows the figures that kvd keeps: keys, memory, operations, connections.",
 	  stats_options, 0, 0, cli_stats },
+	{ "user", "add NAME ROLE | remove NAME | passwd NAME | list", "change kvd's users",
+	  "Changes the users file of a kvd on this machine, which notices at once. ROLE is\n"
+	  "read, write or admin. add, and passwd (a new key for a user), print the user's\n"
+	  "credentials: one line, for a file of mode 600. remove and passwd cut the user's\n"
+	  "connections off. Needs no server.", user_options, 1, 3, cli_user },
 	{ "devices", "", "show RDMA devices here",
 	  "Shows every RDMA device of this machine and the software device: ports, GIDs,\n"
 	  "atomic capability, limits. Needs no server.", NULL, 0, 0, cli_devices },

@@ -7,6 +7,7 @@ static int connect_new(struct cli *cli)
 		.size = sizeof options,
 		.device = cli->device,
 		.timeout_ms = cli->timeout_ms,
+		.credentials = cli->credentials,
 	};
 	int result;
 

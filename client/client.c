@@ -24,13 +24,14 @@ const char *kvd_strerror(int result)
 		"connection lost: the change may have happened", "timed out", "the table is full",
 		"too big", "busy", "protocol error", "no RDMA device", "buffer too small",
 		"the lock was lost", "the value is not a number", "the number is out of range",
+		"denied",
 	};
 
 	if (result == KVD_NOT_FOUND)
 		return "not found";
 	if (result == KVD_CONDITION)
 		return "the condition was false";
-	if (result > 0 || result < KVD_ERANGE)
+	if (result > 0 || result < KVD_EDENIED)
 		return "unknown result";
 	return words[-result];
 }
@@ -63,6 +64,27 @@ static int set_options(struct kvd_client *c, const struct kvd_options *options)
 	return 0;
 }
 
+/* Who the client is: see kvd.h. */
+static int set_credentials(struct kvd_client *c, const char *path)
+{
+	const char *line = path ? NULL : secure_getenv("KVD_CREDENTIALS");
+	int rc = 0;
+
+	if (!path && !line)
+		path = secure_getenv("KVD_CREDENTIALS_FILE");
+	if ((!path || !*path) && (!line || !*line))
+		return 0;
+	if (auth_init())
+		return err_set(&c->err, KVD_EDEVICE, "libsodium does not start");
+	if (line)
+		rc = credentials_parse(line, strlen(line), "KVD_CREDENTIALS", &c->credentials,
+				       &c->err);
+	else
+		rc = credentials_load(path, &c->credentials, &c->err);
+	c->has_credentials = !rc;
+	return rc ? KVD_EINVAL : 0;
+}
+
 int kvd_client_new(const char *server, const struct kvd_options *options, kvd_client **client)
 {
 	struct kvd_client *c = calloc(1, sizeof *c);
@@ -79,8 +101,11 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	rc = set_options(c, options);
 	if (rc)
 		return rc;
+	rc = set_credentials(c, c->options.credentials);
+	if (rc)
+		return rc;
 	device = c->options.device;
-	c->options.device = NULL; /* the caller's memory */
+	c->options.device = c->options.credentials = NULL; /* the caller's memory */
 	if (!server)
 		return err_set(&c->err, KVD_EINVAL, "no server was given");
 	rc = addr_parse(&c->addr, server, &c->err);
@@ -105,6 +130,7 @@ void kvd_client_delete(kvd_client **client)
 	mirror_delete(c->mirror);
 	buffers_delete(c->buffers);
 	free(c->dir);
+	auth_wipe(&c->credentials, sizeof c->credentials);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 	*client = NULL;
@@ -378,6 +404,8 @@ static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, s
 	*payload_bytes = op->payload_bytes;
 	if (reply->status == WIRE_OK || reply->status == WIRE_EBUSY)
 		return KVD_OK;
+	if (reply->status == WIRE_EDENIED)
+		return session_denied(s);
 	return err_set(&s->err, KVD_EPROTOCOL, "%s answered with status %u", s->client->addr.text,
 		       reply->status);
 }

@@ -16,7 +16,7 @@
 #define TIMEOUT_MS 5000
 
 struct options {
-	const char *server, *device, *timeout;
+	const char *server, *device, *timeout, *credentials;
 	bool stop_on_error, help, version;
 };
 
@@ -29,6 +29,8 @@ static int parse_options(struct options *o, int argc, char **argv, char *error, 
 		  "RDMA device, or soft; default: by address" },
 		{ "timeout", 't', OPT_STRING, &o->timeout, 0, 0, NULL, "TIME",
 		  "of each call: 5, 1.5s, 500ms; default 5s" },
+		{ "credentials", 'c', OPT_STRING, &o->credentials, 0, 0, NULL, "FILE",
+		  "who you are; default $KVD_CREDENTIALS_FILE" },
 		{ "stop-on-error", 'e', OPT_FLAG, &o->stop_on_error, 0, 0, NULL, NULL,
 		  "end a batch at its first error" },
 		{ "help", 'h', OPT_FLAG, &o->help, 0, 0, NULL, NULL, "show this" },
@@ -116,6 +118,7 @@ int main(int argc, char **argv)
 	if (o.server)
 		cli.server = o.server;
 	cli.device = o.device;
+	cli.credentials = o.credentials;
 	cli.stop_on_error = o.stop_on_error;
 	return finish(&cli, run(&cli, argc - first, argv + first));
 }

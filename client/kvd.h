@@ -72,6 +72,7 @@ extern "C" {
 #define KVD_ELOST (-12)    /* the lock was lost with its connection */
 #define KVD_ENUMBER (-13)  /* kvd_incr: the value is not a number; it stays */
 #define KVD_ERANGE (-14)   /* kvd_incr: the sum does not fit 64 bits; the value stays */
+#define KVD_EDENIED (-15)  /* kvd does not let this user in, or not do this */
 
 /* A result in a few words, for any value; static. */
 const char *kvd_strerror(int result);
@@ -101,6 +102,12 @@ struct kvd_options {
 	/* Not 0: the client's first session READs all of the index that the mirror has
 	 * room for, so that already the first GET of a key is one READ. */
 	int mirror_ahead;
+	/* Who the client is: path of a file of mode 600 with the line that `kvd init` or
+	 * `kvcli user add` printed.  NULL: that line from the environment's
+	 * KVD_CREDENTIALS, or the file that KVD_CREDENTIALS_FILE names, or nobody; "":
+	 * nobody.  With credentials kvd has to prove itself, too: the client talks to
+	 * none but the one that they are for. */
+	const char *credentials;
 };
 #define KVD_POLL_ADAPTIVE 0 /* spin for a while, then sleep */
 #define KVD_POLL_BUSY 1     /* spin, for the lowest latency on a core of one's own */

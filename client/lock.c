@@ -239,6 +239,8 @@ static int begin(struct kvd_session *s)
 		return err_set(&s->err, KVD_EINVAL,
 			       "operations are in flight: take their completions with kvd_poll first");
 	rc = session_ready(s);
+	if (!rc && s->welcome.role < ROLE_WRITE)
+		rc = session_denied(s); /* its queue pair has no atomics */
 	return rc;
 }
 

@@ -34,6 +34,14 @@ int session_fail(struct kvd_session *s, int code, const char *format, ...)
 	return code;
 }
 
+int session_denied(struct kvd_session *s)
+{
+	return err_set(&s->err, KVD_EDENIED, "kvd at %s does not let %s do that: his role is %s",
+		       s->client->addr.text,
+		       s->client->has_credentials ? s->client->credentials.name : "this client",
+		       role_name((enum role)s->welcome.role));
+}
+
 /* Waits for one event of rdma_cm; `wanted` or an error. */
 static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, const char *step,
 		      uint64_t deadline_ns, struct wire_accept *accept)
@@ -58,6 +66,8 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 	if ((got == wanted || got == RDMA_CM_EVENT_REJECTED) && e->param.conn.private_data &&
 	    e->param.conn.private_data_len >= sizeof *accept)
 		memcpy(accept, e->param.conn.private_data, sizeof *accept);
+	if (got == RDMA_CM_EVENT_CONNECT_RESPONSE)
+		s->server_qpn = e->param.conn.qp_num;
 	link_event_words(e, words, sizeof words);
 	s->verbs->ack_cm_event(e);
 	if (got == wanted)
@@ -70,11 +80,12 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 			[WIRE_REFUSED_CONNECTIONS] = "it has as many connections as it may have, see --connections",
 			[WIRE_REFUSED_RESOURCES] = "it has no resources for a connection (see its log)",
 			[WIRE_REFUSED_STOPPING] = "it is stopping",
+			[WIRE_REFUSED_RATE] = "too many connections from here in a short time, see --handshakes",
 		};
 		bool version = accept->refusal == WIRE_REFUSED_VERSION;
 		return err_set(&s->err, version ? KVD_EPROTOCOL : KVD_ECONNECT,
 			       "kvd at %s refused the connection: %s (its protocol is %u, ours %u)", to,
-			       accept->refusal <= WIRE_REFUSED_STOPPING ? why[accept->refusal] : "?",
+			       accept->refusal < WIRE_REFUSALS ? why[accept->refusal] : "?",
 			       accept->version, WIRE_VERSION);
 	}
 	return err_set(&s->err, KVD_ECONNECT, "%s to %s: %s", step, to, words);
@@ -181,21 +192,23 @@ static int make_queues(struct kvd_session *s)
 
 static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 {
-	struct wire_connect hello = { .magic = WIRE_MAGIC, .version = WIRE_VERSION,
-				      .depth = (uint16_t)s->depth };
-	struct wire_accept accept;
 	struct rdma_conn_param param;
 	uint8_t rd = s->client->limits.rd_atom < RD_ATOM_MAX ? s->client->limits.rd_atom
 							     : RD_ATOM_MAX;
 
-	link_conn_param(&param, s->qp, &hello, sizeof hello, rd, rd);
+	s->connect = (struct wire_connect){ .magic = WIRE_MAGIC, .version = WIRE_VERSION,
+					    .depth = (uint16_t)s->depth };
+	if (s->client->has_credentials)
+		auth_nonce(s->connect.nonce);
+	link_conn_param(&param, s->qp, &s->connect, sizeof s->connect, rd, rd);
 	if (s->verbs->connect(s->id, &param))
 		return err_set_errno(&s->err, KVD_ECONNECT, errno, "connecting to %s",
 				     s->client->addr.text);
-	int rc = wait_event(s, RDMA_CM_EVENT_CONNECT_RESPONSE, "connecting", deadline_ns, &accept);
+	int rc = wait_event(s, RDMA_CM_EVENT_CONNECT_RESPONSE, "connecting", deadline_ns,
+			    &s->accept);
 	if (rc)
 		return rc;
-	if (accept.magic != WIRE_MAGIC || accept.version != WIRE_VERSION)
+	if (s->accept.magic != WIRE_MAGIC || s->accept.version != WIRE_VERSION)
 		return err_set(&s->err, KVD_EPROTOCOL, "what listens at %s is not kvd, or of another version",
 			       s->client->addr.text);
 	if (link_qp_ready(s->verbs, s->id, s->qp, IBV_ACCESS_REMOTE_READ, rd, rd, &s->err))
@@ -246,28 +259,102 @@ static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
 	return rc;
 }
 
+/* What both ends sign. */
+static void fill_exchange(const struct kvd_session *s, const struct wire_request *hello,
+			  struct wire_signed *text, struct auth_exchange *x)
+{
+	const struct credentials *c = &s->client->credentials;
+
+	*text = (struct wire_signed){
+		.value_addr = hello->value_addr,
+		.value_checksum = hello->value_checksum,
+		.value_rkey = hello->value_rkey,
+		.depth = s->connect.depth,
+		.name_bytes = (uint16_t)strlen(c->name),
+	};
+	memcpy(text->name, c->name, text->name_bytes);
+	*x = (struct auth_exchange){
+		.server = c->server,
+		.version = WIRE_VERSION,
+		.client_qpn = s->qp->qp_num,
+		.server_qpn = s->server_qpn,
+		.hello = text,
+		.hello_bytes = sizeof *text,
+	};
+	memcpy(x->client_nonce, s->connect.nonce, sizeof x->client_nonce);
+	memcpy(x->server_nonce, s->accept.nonce, sizeof x->server_nonce);
+}
+
+/* Whether the two ends want the same of each other. */
+static int check_users(struct kvd_session *s)
+{
+	bool users = s->accept.flags & WIRE_ACCEPT_USERS;
+
+	if (users == s->client->has_credentials)
+		return 0;
+	if (users)
+		return err_set(&s->err, KVD_EDENIED, "kvd at %s wants to know who you are: give credentials "
+			       "(--credentials FILE, KVD_CREDENTIALS_FILE or KVD_CREDENTIALS)",
+			       s->client->addr.text);
+	return err_set(&s->err, KVD_EDENIED, "kvd at %s has no users, so it can't prove that it is the one "
+		       "that the credentials of %s are for", s->client->addr.text,
+		       s->client->credentials.name);
+}
+
+static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
+			 const uint8_t *proof, const struct wire_reply *reply,
+			 const uint8_t *payload, size_t bytes)
+{
+	size_t want = sizeof s->welcome + (s->client->has_credentials ? WIRE_PROOF_BYTES : 0);
+	const char *at = s->client->addr.text;
+
+	if (reply->status == WIRE_EDENIED)
+		return err_set(&s->err, KVD_EDENIED, "kvd at %s denied %s: it has no such user, or he has "
+			       "another key by now ('kvcli user list' there shows)", at,
+			       s->client->has_credentials ? s->client->credentials.name : "this client");
+	if (reply->status != WIRE_OK || bytes != want)
+		return err_set(&s->err, KVD_EPROTOCOL, "%s answered the hello with status %u and %zu bytes",
+			       at, reply->status, bytes);
+	memcpy(&s->welcome, payload, sizeof s->welcome);
+	if (s->client->has_credentials &&
+	    !auth_check_server(x, proof, &s->welcome, sizeof s->welcome, payload + sizeof s->welcome))
+		return err_set(&s->err, KVD_EDENIED, "what listens at %s is not the kvd that the credentials "
+			       "of %s are for: it can't prove it", at, s->client->credentials.name);
+	if (!is_sane(&s->welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
+		return err_set(&s->err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense", at);
+	return 0;
+}
+
 static int say_hello(struct kvd_session *s)
 {
-	struct op *op = op_new(s, OP_CALL, NULL, 0);
+	const struct credentials *c = &s->client->credentials;
+	struct wire_request hello = { .op = WIRE_HELLO,
+				      .value_addr = (uintptr_t)s->held,
+				      .value_rkey = s->held_mr->rkey,
+				      .value_checksum = s->secret };
+	uint8_t proof[WIRE_PROOF_BYTES];
+	struct wire_signed text;
+	struct auth_exchange x;
+	bool is_new;
+	int rc = check_users(s);
 
-	change_start(op, &(struct wire_request){ .op = WIRE_HELLO,
-						 .value_addr = (uintptr_t)s->held,
-						 .value_rkey = s->held_mr->rkey,
-						 .value_checksum = s->secret });
-	struct wire_reply *reply = &op->reply;
-	struct op_memory *memory = op->memory;
-	int rc = flight_run(op);
 	if (rc)
 		return rc;
-	if (reply->status != WIRE_OK || op->payload_bytes != sizeof s->welcome)
-		return err_set(&s->err, KVD_EPROTOCOL, "%s answered the hello with status %u",
-			       s->client->addr.text, reply->status);
-	memcpy(&s->welcome, memory->message, sizeof s->welcome);
-	if (!is_sane(&s->welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
-		return err_set(&s->err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense",
-			       s->client->addr.text);
-	bool is_new;
-	rc = learn_table(s, reply->buckets, &is_new);
+	struct op *op = op_new(s, OP_CALL, c->name, strlen(c->name));
+	if (s->client->has_credentials) {
+		fill_exchange(s, &hello, &text, &x);
+		auth_prove_client(&x, &c->secret, proof);
+		pieces_set(&op->value, &(struct iovec){ proof, sizeof proof }, 1);
+	}
+	rc = change_start(op, &hello);
+	if (!rc)
+		rc = flight_run(op);
+	if (!rc)
+		rc = check_welcome(s, &x, proof, &op->reply, op->memory->message,
+				   op->payload_bytes);
+	if (rc)
+		return rc;
+	rc = learn_table(s, op->reply.buckets, &is_new);
 	return !rc && is_new && s->client->options.mirror_ahead ? ahead_read(s) : rc;
 }
 

@@ -18,6 +18,7 @@
 #include "client/mirror.h"
 #include "client/pieces.h"
 #include "common/addr.h"
+#include "common/auth_file.h"
 #include "common/device.h"
 #include "common/hash.h"
 #include "common/link.h"
@@ -49,6 +50,8 @@ struct kvd_client {
 	struct addr addr;
 	struct device device;
 	const struct verbs *verbs;
+	struct credentials credentials;
+	bool has_credentials;
 	pthread_mutex_t lock; /* of what follows, and err */
 	struct err err;
 	struct ibv_context *ctx;
@@ -169,6 +172,9 @@ struct kvd_session {
 	unsigned events;
 	struct ibv_qp *qp;
 	uint32_t inline_bytes;
+	struct wire_connect connect; /* what this connection began with */
+	struct wire_accept accept;
+	uint32_t server_qpn;
 	struct wire_welcome welcome;
 
 	uint8_t *memory; /* op_memory[depth], then receive buffers */
@@ -229,6 +235,8 @@ void session_disconnect(struct kvd_session *s);
 /* Connects again if it is broken. */
 int session_ready(struct kvd_session *s);
 /* Marks it broken; every operation ends with an error at the next session_poll(). */
+/* KVD_EDENIED, with a sentence: the user's role is too small for this. */
+int session_denied(struct kvd_session *session);
 int session_fail(struct kvd_session *s, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

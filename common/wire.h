@@ -10,6 +10,10 @@
  * exactly one reply, in any order.  A client has at most `credits` requests
  * outstanding.
  *
+ * Where kvd has users (WIRE_ACCEPT_USERS), the hello carries a user's name and his
+ * proof, and behind the welcome comes kvd's: see auth.h.  A hello without a good
+ * proof is answered by WIRE_EDENIED after a while, and that was it.
+ *
  * A request is a struct wire_request, then the key, then the value or, with
  * WIRE_PULL, the struct wire_segments that kvd READs it from.  A reply is a
  * struct wire_reply and its payload.
@@ -21,18 +25,23 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x3144564bu /* "KVD1" */
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
 
 /* The longest message, either way. */
 #define WIRE_MESSAGE_BYTES_MAX 8192u
+
+#define WIRE_NONCE_BYTES 32u
+#define WIRE_PROOF_BYTES 64u
+#define WIRE_NAME_BYTES_MAX 32u
 
 struct wire_connect {
 	uint32_t magic;
 	uint16_t version;
 	uint16_t depth; /* requests outstanding that the client asks for */
 	uint64_t unused;
+	uint8_t nonce[WIRE_NONCE_BYTES]; /* random */
 };
-static_assert(sizeof(struct wire_connect) == 16, "wire");
+static_assert(sizeof(struct wire_connect) == 48, "wire"); /* rdma_cm takes 56 */
 
 enum wire_refusal {
 	WIRE_ACCEPTED = 0,
@@ -41,6 +50,8 @@ enum wire_refusal {
 	WIRE_REFUSED_CONNECTIONS = 3,
 	WIRE_REFUSED_RESOURCES = 4,
 	WIRE_REFUSED_STOPPING = 5,
+	WIRE_REFUSED_RATE = 6, /* too many from this address; limit: a second */
+	WIRE_REFUSALS
 };
 
 struct wire_accept {
@@ -48,13 +59,17 @@ struct wire_accept {
 	uint16_t version;
 	uint16_t refusal; /* enum wire_refusal */
 	uint32_t limit;   /* the limit that was hit, where there is one */
-	uint32_t unused;
+	uint32_t flags;   /* WIRE_ACCEPT_* */
+	uint8_t nonce[WIRE_NONCE_BYTES]; /* random */
 };
-static_assert(sizeof(struct wire_accept) == 16, "wire");
+static_assert(sizeof(struct wire_accept) == 48, "wire");
+
+#define WIRE_ACCEPT_USERS 1u /* a hello needs a name and a proof */
 
 enum wire_op {
 	WIRE_HELLO = 1, /* value_addr, value_rkey: struct layout_held[LAYOUT_HELD_MAX];
-			 * value_checksum: a secret, for WIRE_FATE after this connection */
+			 * value_checksum: a secret, for WIRE_FATE after this connection;
+			 * key: the user's name; value: his proof, or nothing */
 	WIRE_PING = 2,    /* a value is passed over: for a message of some length */
 	WIRE_GET = 3,     /* the fallback of a one-sided GET */
 	WIRE_PUT = 4,
@@ -136,6 +151,7 @@ enum wire_status {
 	WIRE_ESTOPPING = 9,
 	WIRE_ENUMBER = 10,      /* WIRE_INCR: the value is not a number */
 	WIRE_ERANGE = 11,       /* WIRE_INCR: the sum is none of 64 bits */
+	WIRE_EDENIED = 12,      /* the user may not; WIRE_HELLO: no such user, or no proof */
 	WIRE_STATUSES
 };
 
@@ -184,9 +200,21 @@ struct wire_welcome {
 	uint32_t workers;
 	uint32_t credits;
 	uint32_t message_bytes_max;
-	uint32_t unused;
+	uint32_t role; /* enum role of auth_file.h: what the queue pair may, and kvd does for it */
 };
 static_assert(sizeof(struct wire_welcome) == 112, "wire");
+
+/* What a proof covers of the hello; unused bytes are 0. */
+struct wire_signed {
+	uint64_t value_addr;
+	uint64_t value_checksum;
+	uint32_t value_rkey;
+	uint16_t depth;
+	uint16_t name_bytes;
+	uint64_t unused; /* of struct wire_connect */
+	uint8_t name[WIRE_NAME_BYTES_MAX];
+};
+static_assert(sizeof(struct wire_signed) == 64, "wire");
 
 enum wire_txn_kind { WIRE_TXN_CHECK = 0, WIRE_TXN_PUT = 1, WIRE_TXN_DELETE = 2 };
 

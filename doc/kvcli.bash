@@ -2,7 +2,7 @@
 # bash completion of kvcli(1)
 
 _kvcli_commands='put get del exists keys flush lock update put-tree get-tree check-tree ping
-	info stats devices help'
+	info stats user devices help'
 
 # The first word that is no option, nor the argument of one.
 _kvcli_command()
@@ -10,7 +10,7 @@ _kvcli_command()
 	local i
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		-s | --server | -d | --device | -t | --timeout) ((i++)) ;;
+		-s | --server | -d | --device | -t | --timeout | -c | --credentials) ((i++)) ;;
 		-*) ;;
 		*) echo "${COMP_WORDS[i]}"; return ;;
 		esac
@@ -20,7 +20,7 @@ _kvcli_command()
 _kvcli_options()
 {
 	case $1 in
-	'') echo '--server --device --timeout --stop-on-error --help --version' ;;
+	'') echo '--server --device --timeout --credentials --stop-on-error --help --version' ;;
 	put) echo '--file --help' ;;
 	get) echo '--output --help' ;;
 	keys) echo '--prefix --long --null --help' ;;
@@ -29,6 +29,7 @@ _kvcli_options()
 	put-tree | get-tree | check-tree) echo '--prefix --help' ;;
 	ping) echo '--count --help' ;;
 	stats) echo '--json --help' ;;
+	user) echo '--users --help' ;;
 	*) echo '--help' ;;
 	esac
 }
@@ -46,7 +47,7 @@ _kvcli()
 	command=$(_kvcli_command)
 
 	case $before in
-	-f | --file | -o | --output) compopt -o default; COMPREPLY=(); return ;;
+	-f | --file | -o | --output | -c | --credentials | -u | --users) compopt -o default; COMPREPLY=(); return ;;
 	-d | --device) words=$(_kvcli_devices) ;;
 	-s | --server | -t | --timeout | -p | --prefix | -n | --count) ;;
 	*)

@@ -17,7 +17,7 @@ _kvd()
 	local program=$1 word=$2 before=$3 command= words=
 	[ "$COMP_CWORD" -gt 1 ] && [[ ${COMP_WORDS[1]} != -* ]] && command=${COMP_WORDS[1]}
 	case $before in
-	--config | --ready-file | --json | --csv | --hdr | --users | -P | --workload)
+	--config | --ready-file | --json | --csv | --hdr | --users | --credentials | -P | --workload)
 		compopt -o default
 		COMPREPLY=()
 		return

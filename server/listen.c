@@ -6,12 +6,19 @@
  * made on the worker with the fewest connections and brought to RTS without any
  * remote right -> handed to the worker -> accepted.  DISCONNECTED, or an error of
  * its queue pair -> the worker is told, drains it and gives it back -> it is
- * destroyed here.  One that says nothing for HELLO_NS_MAX is dropped.
+ * destroyed here.
+ *
+ * Limits: on connections, on those an address may begin (gate.c), on those that have
+ * not said a good hello (HANDSHAKES_PART: the eldest makes room), on the time until
+ * it (HELLO_NS_MAX), and on the time that replies may wait for a peer to take them
+ * (STUCK_NS_MAX).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -27,12 +34,50 @@
 #define PULL_SENDS 8u
 #define UNSIGNALED_SENDS 32u /* twice what reply.c posts from signal to signal */
 #define HELLO_NS_MAX 10000000000ull
+#define STUCK_NS_MAX 10000000000ull
+#define HANDSHAKES_PART 2 /* a half of all connections */
+#define LOOK_NS 250000000ull
 
 static int set_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
 	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? errno : 0;
+}
+
+/* What a peer can make it say again and again: so much a second, then a number. */
+#define LOG_SOME 20u
+static void __attribute__((format(printf, 1, 2))) log_some(const char *format, ...)
+{
+	static uint64_t second_ns;
+	static unsigned said, unsaid;
+	uint64_t now = clock_ns();
+	char text[256];
+	va_list ap;
+
+	if (now - second_ns > 1000000000ull) {
+		if (unsaid)
+			log_warn("and %u more like it", unsaid);
+		second_ns = now;
+		said = unsaid = 0;
+	}
+	if (said++ >= LOG_SOME) {
+		unsaid++;
+		return;
+	}
+	va_start(ap, format);
+	vsnprintf(text, sizeof text, format, ap);
+	va_end(ap);
+	log_warn("%s", text);
+}
+
+void conn_drop(struct conn *c, const char *reason)
+{
+	const char *none = NULL;
+
+	atomic_compare_exchange_strong(&c->drop_reason, &none, reason);
+	atomic_store(&c->disconnected, true);
+	worker_wake(c->worker);
 }
 
 /* ------------------------------------------------------------------ accept */
@@ -46,6 +91,14 @@ static void refuse(struct server *s, struct rdma_cm_id *id, enum wire_refusal wh
 	atomic_fetch_add(&s->refused, 1);
 	s->verbs->reject(id, &answer, sizeof answer);
 	s->verbs->destroy_id(id);
+}
+
+/* The state is the worker's, but a stale look only delays what follows from it. */
+static bool is_pending(const struct conn *c)
+{
+	int state = (int)__atomic_load_n(&c->state, __ATOMIC_RELAXED);
+
+	return state == CONN_NEW || state == CONN_DENIED;
 }
 
 static enum wire_refusal check_request(const struct rdma_cm_event *e,
@@ -144,6 +197,9 @@ static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
 	c->credits = request->depth ? request->depth : CREDITS_DEFAULT;
 	if (c->credits > CREDITS_MAX)
 		c->credits = CREDITS_MAX;
+	c->depth_asked = request->depth;
+	memcpy(c->client_nonce, request->nonce, sizeof c->client_nonce);
+	auth_nonce(c->server_nonce);
 	c->since_ns = clock_ns();
 	addr_from(&c->peer, rdma_get_peer_addr(id));
 	return c;
@@ -152,7 +208,8 @@ static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
 static void accept_conn(struct server *s, struct rdma_cm_id *id,
 			const struct wire_connect *request, const struct rdma_conn_param *asked)
 {
-	struct wire_accept answer = { .magic = WIRE_MAGIC, .version = WIRE_VERSION };
+	struct wire_accept answer = { .magic = WIRE_MAGIC, .version = WIRE_VERSION,
+				      .flags = gate_has_users(s->gate) ? WIRE_ACCEPT_USERS : 0 };
 	struct rdma_conn_param param;
 	struct err err = { "out of memory" };
 	struct conn *c = new_conn(s, id, request);
@@ -168,8 +225,11 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	}
 	if (asked->responder_resources < c->rd_atom)
 		c->rd_atom = asked->responder_resources;
+	c->client_qpn = asked->qp_num;
+	memcpy(answer.nonce, c->server_nonce, sizeof answer.nonce);
 	id->context = c;
 	link_all(s, c);
+	atomic_fetch_add(&s->pending, 1);
 	atomic_fetch_add(&w->load, 1);
 	if (s->locker)
 		locker_born(s->locker, c->connection_id);
@@ -177,12 +237,26 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
 	if (s->verbs->accept(id, &param)) {
 		log_error("accepting %s failed: %s", c->peer.text, strerror(errno));
-		atomic_store(&c->disconnected, true);
-		worker_wake(w);
+		conn_drop(c, "it could not be accepted");
 		return;
 	}
 	log_debug("connection %llu from %s on worker %u", (unsigned long long)c->connection_id,
 		  c->peer.text, w->id);
+}
+
+/* Many that don't finish their handshake must not keep others from theirs. */
+static void make_room(struct server *s)
+{
+	uint64_t most = (uint64_t)s->options.connections / HANDSHAKES_PART;
+	struct conn *eldest = NULL;
+
+	if (atomic_load(&s->pending) < (most ? most : 1))
+		return;
+	for (struct conn *c = s->conns; c; c = c->all_next)
+		if (is_pending(c) && !atomic_load(&c->disconnected))
+			eldest = c;
+	if (eldest)
+		conn_drop(eldest, "it did not finish its handshake, and others wait for theirs");
 }
 
 static void on_request(struct server *s, struct rdma_cm_event *e)
@@ -191,6 +265,7 @@ static void on_request(struct server *s, struct rdma_cm_event *e)
 		[WIRE_REFUSED_MAGIC] = "it does not speak kvd's protocol",
 		[WIRE_REFUSED_VERSION] = "it speaks another version of the protocol",
 		[WIRE_REFUSED_CONNECTIONS] = "the limit of connections is reached (--connections)",
+		[WIRE_REFUSED_RATE] = "too many handshakes from there (--handshakes)",
 	};
 	struct wire_connect request = { 0 };
 	struct rdma_conn_param asked = e->param.conn;
@@ -203,21 +278,20 @@ static void on_request(struct server *s, struct rdma_cm_event *e)
 	s->verbs->ack_cm_event(e);
 	if (refusal == WIRE_ACCEPTED && s->conn_count >= limit)
 		refusal = WIRE_REFUSED_CONNECTIONS;
+	if (refusal == WIRE_ACCEPTED && !gate_may_connect(s->gate, &peer, clock_ns())) {
+		refusal = WIRE_REFUSED_RATE;
+		limit = (uint32_t)s->options.handshakes;
+	}
 	if (refusal != WIRE_ACCEPTED) {
-		log_warn("refused %s: %s", peer.text, why[refusal]);
+		log_some("refused %s: %s", peer.text, why[refusal]);
 		refuse(s, id, refusal, limit);
 		return;
 	}
+	make_room(s);
 	accept_conn(s, id, &request, &asked);
 }
 
 /* ------------------------------------------------------------------ events */
-
-static void tell_gone(struct conn *c)
-{
-	atomic_store(&c->disconnected, true);
-	worker_wake(c->worker);
-}
 
 static void on_cm_event(struct server *s)
 {
@@ -240,7 +314,7 @@ static void on_cm_event(struct server *s)
 			log_debug("%s: %s", c ? c->peer.text : "listener",
 				  link_event_words(e, words, sizeof words));
 			if (c && e->event != RDMA_CM_EVENT_TIMEWAIT_EXIT)
-				tell_gone(c);
+				conn_drop(c, "disconnected by the peer");
 			break;
 		}
 		s->verbs->ack_cm_event(e);
@@ -256,8 +330,8 @@ static void on_qp_event(const struct ibv_async_event *e)
 		worker_wake(c->worker);
 		return;
 	}
-	log_warn("%s: %s", c->peer.text, ibv_event_type_str(e->event_type));
-	tell_gone(c);
+	log_some("%s: %s", c->peer.text, ibv_event_type_str(e->event_type));
+	conn_drop(c, ibv_event_type_str(e->event_type));
 }
 
 static bool on_async_event(struct server *s)
@@ -335,17 +409,35 @@ static void bury_done(struct server *s)
 	}
 }
 
-/* The state is the worker's, but a stale look only delays this. */
-static void drop_silent(struct server *s)
+static void look_after_conn(struct conn *c, uint64_t now)
+{
+	uint64_t denied = atomic_load(&c->denied_ns);
+	uint64_t stuck = atomic_load_explicit(&c->stuck_ns, memory_order_relaxed);
+
+	if (atomic_load(&c->disconnected))
+		return;
+	if (denied && now - denied > 2 * DENIED_NS) {
+		conn_drop(c, "its hello proved nothing");
+	} else if (denied && now - denied > DENIED_NS && !c->denial_told) {
+		c->denial_told = true;
+		worker_deny(c);
+	} else if (is_pending(c) && now - c->since_ns > HELLO_NS_MAX) {
+		conn_drop(c, "it said nothing for 10 s after it connected");
+	} else if (stuck && now > stuck && now - stuck > STUCK_NS_MAX) {
+		conn_drop(c, "it took none of its replies for 10 s");
+	}
+}
+
+/* Peers that are silent, slow, or to be told what they are. */
+static void look_after(struct server *s)
 {
 	uint64_t now = clock_ns();
 
+	if (now - s->looked_ns < LOOK_NS)
+		return;
+	s->looked_ns = now;
 	for (struct conn *c = s->conns; c; c = c->all_next)
-		if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == CONN_NEW &&
-		    now - c->since_ns > HELLO_NS_MAX && !atomic_load(&c->disconnected)) {
-			log_warn("%s said nothing for 10 s after it connected", c->peer.text);
-			tell_gone(c);
-		}
+		look_after_conn(c, now);
 }
 
 /* ----------------------------------------------------------- start and run */
@@ -388,12 +480,17 @@ int listen_start(struct server *s, struct err *err)
 	return 0;
 }
 
+/* SIGHUP has the users file read again. */
 static bool stop_asked(struct server *s)
 {
 	struct signalfd_siginfo info;
 
 	if (read(s->signal_fd, &info, sizeof info) != (ssize_t)sizeof info)
 		return false;
+	if (info.ssi_signo == SIGHUP) {
+		gate_reload(s->gate);
+		return false;
+	}
 	log_info("%s: finishing what was accepted", strsignal((int)info.ssi_signo));
 	return true;
 }
@@ -403,18 +500,19 @@ int listen_run(struct server *s)
 	struct pollfd fds[] = { { .fd = s->channel->fd, .events = POLLIN },
 				{ .fd = s->ctx->async_fd, .events = POLLIN },
 				{ .fd = s->done_fd, .events = POLLIN },
-				{ .fd = s->signal_fd, .events = POLLIN } };
+				{ .fd = s->signal_fd, .events = POLLIN },
+				{ .fd = gate_fd(s->gate), .events = POLLIN } };
 
 	for (;;) {
-		int n = poll(fds, sizeof fds / sizeof fds[0], 1000);
+		int wait_ms = atomic_load(&s->pending) ? (int)(LOOK_NS / 1000000) : 1000;
+		int n = poll(fds, sizeof fds / sizeof fds[0], wait_ms);
 		if (n < 0 && errno != EINTR) {
 			log_error("poll: %s", strerror(errno));
 			return -1;
 		}
-		if (n <= 0) {
-			drop_silent(s);
+		look_after(s);
+		if (n <= 0)
 			continue;
-		}
 		if (fds[0].revents)
 			on_cm_event(s);
 		if (fds[1].revents && !on_async_event(s))
@@ -423,6 +521,8 @@ int listen_run(struct server *s)
 			bury_done(s);
 		if (fds[3].revents && stop_asked(s))
 			return 0;
+		if (fds[4].revents && gate_touched(s->gate))
+			gate_reload(s->gate);
 	}
 }
 

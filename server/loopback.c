@@ -179,7 +179,7 @@ int loopback_cas(struct loopback *l, uint64_t stripe, uint64_t expected, uint64_
 		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.atomic = { .remote_addr = (uintptr_t)&t->locks[stripe],
-			       .rkey = t->locks_mr->rkey,
+			       .rkey = t->own_locks_mr->rkey,
 			       .compare_add = expected,
 			       .swap = desired },
 	}, *bad;

@@ -16,6 +16,7 @@
 
 #include "common/log.h"
 #include "common/opt.h"
+#include "server/init.h"
 #include "server/options.h"
 #include "server/server.h"
 
@@ -31,6 +32,7 @@ static int take_signals(struct server *s, struct err *err)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
 		return err_set(err, -1, "can't block signals");
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -66,6 +68,8 @@ static int open_device(struct server *s, struct err *err)
 		return -1;
 	if (!s->limits.atomics)
 		log_warn("%s has no atomics: no locks", s->ctx->device->name);
+	if (gate_new(s, &s->gate, err))
+		return -1;
 	s->pd = s->verbs->alloc_pd(s->ctx);
 	if (!s->pd)
 		return err_set_errno(err, -1, errno, "can't allocate a protection domain");
@@ -130,6 +134,10 @@ static void say_ready(const struct server *s)
 	char size[32];
 
 	log_info("%s", s->device.line);
+	if (s->options.insecure)
+		log_warn("%s", gate_line(s->gate));
+	else
+		log_info("%s", gate_line(s->gate));
 	log_info("serving %s: %s of memory, %u worker%s, %llu lock stripes", s->addr.text,
 		 opt_format_size(s->options.memory_bytes, size, sizeof size), s->worker_count,
 		 s->worker_count == 1 ? "" : "s", (unsigned long long)s->table->stripes);
@@ -156,6 +164,7 @@ static void take_apart(struct server *s)
 	table_delete(&s->table);
 	if (s->pd)
 		s->verbs->dealloc_pd(s->pd);
+	gate_delete(&s->gate);
 	if (s->done_fd > 0)
 		close(s->done_fd);
 	close(s->signal_fd);
@@ -169,6 +178,8 @@ int main(int argc, char **argv)
 	int status;
 
 	log_open("kvd", LOG_LEVEL_INFO);
+	if (argc > 1 && !strcmp(argv[1], "init"))
+		return init_run(argc - 1, argv + 1);
 	if (options_parse(&s->options, argc, argv, &status))
 		return status;
 	log_set_level((enum log_level)s->options.log_level);

@@ -14,7 +14,7 @@
 static void print_help(const struct opt *table)
 {
 	printf("kvd - key-value store for RDMA networks\n"
-	       "usage: kvd [OPTION]...\n\n");
+	       "usage: kvd [OPTION]...\n       kvd init --users FILE [--user NAME]\n\n");
 	opt_print_help(table);
 	printf("\nTry it: kvd & kvcli put name Ada; kvcli get name.  Manual: kvd(8).\n");
 }
@@ -27,7 +27,7 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 	char error[512];
 
 	*o = (struct options){ .listen = "127.0.0.1:7480", .memory_bytes = 1ull << 30,
-			       .connections = 2500, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO };
+			       .connections = 2500, .handshakes = 1000, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO };
 	const struct opt table[] = {
 		{ "listen", 'l', OPT_STRING, &o->listen, 0, 0, NULL, "ADDR[:PORT]",
 		  "serve this address (127.0.0.1:7480; port 0: any)" },
@@ -35,15 +35,21 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 		  "RDMA device; soft: the software one (by the address)" },
 		{ "memory", 'm', OPT_SIZE, &o->memory_bytes, TABLE_BYTES_MIN,
 		  (int64_t)LAYOUT_TABLE_BYTES_MAX, NULL, "SIZE",
-		  "memory for index and values, all of it registered (1G)" },
+		  "for index and values; registered (1G)" },
 		{ "workers", 'w', OPT_INT, &o->workers, 0, LAYOUT_WORKERS_MAX, NULL, "N",
-		  "worker threads; 0: half the CPUs of the node, at most 4 (0)" },
+		  "threads; 0: half the node's CPUs, at most 4 (0)" },
 		{ "poll", 'p', OPT_CHOICE, &o->poll, 0, 0, polls, "HOW",
 		  "adaptive, busy or event (adaptive)" },
 		{ "connections", 'c', OPT_INT, &o->connections, 1, 100000, NULL, "N",
 		  "connections at the most (2500)" },
 		{ "lease", 0, OPT_INT, &o->lease_ms, 10, 3600000, NULL, "MS",
-		  "a lock may be held so long while others wait for it (10000)" },
+		  "of a lock that others wait for (10000)" },
+		{ "users", 'u', OPT_STRING, &o->users, 0, 0, NULL, "FILE",
+		  "only its users may connect (see kvd init)" },
+		{ "insecure", 0, OPT_FLAG, &o->insecure, 0, 0, NULL, NULL,
+		  "serve other machines without users" },
+		{ "handshakes", 0, OPT_INT, &o->handshakes, 0, 1000000, NULL, "N",
+		  "a second and address; 0: any number (1000)" },
 		{ "ready-file", 0, OPT_STRING, &o->ready_file, 0, 0, NULL, "PATH",
 		  "write ADDR:PORT there once it serves" },
 		{ "config", 0, OPT_STRING, &o->config, 0, 0, NULL, "FILE",

@@ -135,7 +135,7 @@ static bool post_chunk(struct worker *w, struct pull *p)
 	bytes = from->bytes < bytes ? from->bytes : bytes;
 	struct ibv_sge sge = { .addr = (uintptr_t)(value_of(p) + p->posted),
 			       .length = (uint32_t)bytes,
-			       .lkey = w->server->table->mr->lkey };
+			       .lkey = atomic_load(&w->server->table->lkey) };
 	struct ibv_send_wr wr = {
 		.wr_id = wr_pack(p, WR_PULL, c->unsignaled + 1),
 		.sg_list = &sge,

@@ -45,6 +45,8 @@ void reply_send(struct worker *w, struct tx *tx, size_t payload_bytes)
 {
 	struct conn *c = tx->conn;
 
+	if (c->outstanding)
+		c->outstanding--;
 	if (c->state == CONN_CLOSING) {
 		tx_free(w, tx);
 		return;
@@ -108,7 +110,8 @@ static void prepare(struct conn *c, struct tx *tx)
 	if (signal) {
 		tx->wr.wr_id = wr_pack(tx, WR_TX, c->unsignaled);
 		c->unsignaled = 0;
-		c->sends++;
+		if (!c->sends++)
+			atomic_store_explicit(&c->stuck_ns, clock_ns(), memory_order_relaxed);
 	}
 }
 
@@ -172,6 +175,9 @@ void reply_flush(struct worker *w)
 
 void reply_completed(struct worker *w, struct tx *tx)
 {
-	tx->conn->sends--;
+	struct conn *c = tx->conn;
+
+	/* The main thread drops who takes nothing for a while. */
+	atomic_store_explicit(&c->stuck_ns, --c->sends ? clock_ns() : 0, memory_order_relaxed);
 	tx_free(w, tx);
 }

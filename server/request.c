@@ -40,6 +40,13 @@ static enum request_fate answer(struct request *r, enum wire_status status)
 	return REQUEST_DONE;
 }
 
+/* The user's role is too small for it. */
+static enum request_fate forbid(struct request *r)
+{
+	atomic_fetch_add_explicit(&r->worker->server->forbidden, 1, memory_order_relaxed);
+	return answer(r, WIRE_EDENIED);
+}
+
 static enum request_fate answer_result(struct request *r, enum wire_status status,
 				       const struct store_result *result)
 {
@@ -70,31 +77,26 @@ static struct store_change change_of(const struct request *r)
 	};
 }
 
-static enum request_fate do_hello(struct request *r)
+/* It is told after a while, and closed: see listen.c. */
+static enum request_fate deny(struct request *r)
 {
-	struct server *s = r->worker->server;
 	struct conn *c = r->conn;
-	const struct table *t = s->table;
-	struct tx *tx;
 
-	int rc = link_qp_set_access(s->verbs, c->qp, IBV_ACCESS_REMOTE_READ |
-							    (s->limits.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
-	if (rc) {
-		log_error("can't give %s its rights: %s", c->peer.text, strerror(rc));
-		conn_close(c, "its queue pair can't be given remote rights");
-		return REQUEST_DONE;
-	}
-	c->fate = fate_ring_new(r->head->value_checksum, c->credits);
-	if (!c->fate) {
-		conn_close(c, "no memory for it");
-		return REQUEST_DONE;
-	}
-	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* drop_silent looks */
-	c->held_addr = r->head->value_addr;
-	c->held_rkey = r->head->value_rkey;
-	atomic_fetch_add_explicit(&s->connections, 1, memory_order_relaxed);
-	tx = reply_new(r->worker, c, r->head, WIRE_OK);
-	struct wire_welcome welcome = {
+	atomic_fetch_add_explicit(&r->worker->server->denied, 1, memory_order_relaxed);
+	log_warn("%s: a hello that proves nothing (user '%.*s')", c->peer.text,
+		 auth_name_is_good((const char *)r->key, r->head->key_bytes) ? r->head->key_bytes : 0,
+		 (const char *)r->key);
+	c->hello_id = r->head->request_id;
+	__atomic_store_n(&c->state, CONN_DENIED, __ATOMIC_RELAXED);
+	atomic_store(&c->denied_ns, clock_ns());
+	return REQUEST_DONE;
+}
+
+static struct wire_welcome welcome_of(const struct server *s, const struct conn *c)
+{
+	const struct table *t = s->table;
+
+	return (struct wire_welcome){
 		.table_addr = (uintptr_t)t->base,
 		.table_bytes = t->bytes,
 		.lock_addr = (uintptr_t)t->locks,
@@ -106,14 +108,41 @@ static enum request_fate do_hello(struct request *r)
 		.segment_bytes = t->segment_bytes,
 		.connection_id = c->connection_id,
 		.instance = s->instance,
-		.table_rkey = t->mr->rkey,
-		.lock_rkey = t->locks_mr->rkey,
 		.workers = t->workers,
 		.credits = c->credits,
 		.message_bytes_max = WIRE_MESSAGE_BYTES_MAX,
 	};
-	memcpy(reply_payload(tx), &welcome, sizeof welcome);
-	reply_send(r->worker, tx, sizeof welcome);
+}
+
+/* Remote rights and rkeys come here, and nowhere else. */
+static enum request_fate do_hello(struct request *r)
+{
+	struct server *s = r->worker->server;
+	struct conn *c = r->conn;
+	struct tx *tx;
+
+	if (!gate_admit(s->gate, c, r->head, r->key, r->value))
+		return deny(r);
+	int rc = link_qp_set_access(s->verbs, c->qp, gate_rights(s, c->user.role));
+	if (rc) {
+		log_error("can't give %s its rights: %s", c->peer.text, strerror(rc));
+		conn_close(c, "its queue pair can't be given remote rights");
+		return REQUEST_DONE;
+	}
+	c->fate = fate_ring_new(r->head->value_checksum, c->credits);
+	if (!c->fate) {
+		conn_close(c, "no memory for it");
+		return REQUEST_DONE;
+	}
+	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* look_after() looks */
+	c->held_addr = r->head->value_addr;
+	c->held_rkey = r->head->value_rkey;
+	atomic_fetch_add_explicit(&s->connections, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&s->pending, 1, memory_order_relaxed);
+	tx = reply_new(r->worker, c, r->head, WIRE_OK);
+	struct wire_welcome welcome = welcome_of(s, c);
+	reply_send(r->worker, tx,
+		   gate_welcome(s->gate, c, r->head, r->value, &welcome, reply_payload(tx)));
 	return REQUEST_DONE;
 }
 
@@ -232,6 +261,14 @@ static bool parse_txn(const struct request *r, struct txn_key *keys)
 	return at == end;
 }
 
+static bool txn_changes(const struct txn_key *keys, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (keys[i].kind != WIRE_TXN_CHECK)
+			return true;
+	return false;
+}
+
 static enum request_fate do_txn(struct request *r)
 {
 	struct txn_key keys[LAYOUT_TXN_KEYS_MAX];
@@ -240,6 +277,8 @@ static enum request_fate do_txn(struct request *r)
 
 	if (!r->head->version || r->head->version > LAYOUT_TXN_KEYS_MAX || !parse_txn(r, keys))
 		return answer(r, WIRE_EINVALID);
+	if (r->conn->user.role < ROLE_WRITE && txn_changes(keys, (unsigned)r->head->version))
+		return forbid(r);
 	int status = txn_run(&r->worker->store, keys, (unsigned)r->head->version, r->head->token,
 			     &result.version, &failed);
 	if (status == STORE_ASIDE)
@@ -440,26 +479,27 @@ static enum request_fate do_lock(struct request *r)
 
 static const struct {
 	enum request_fate (*handle)(struct request *r);
+	enum role role; /* that it takes */
 	bool has_key;
 	bool has_value;
 	bool may_lack_key;
 } ops[WIRE_OPS] = {
-	[WIRE_HELLO] = { do_hello, false, false, false },
-	[WIRE_PING] = { do_ping, false, true, false },
-	[WIRE_GET] = { do_get, true, false, false },
-	[WIRE_PUT] = { do_put, true, true, false },
-	[WIRE_DELETE] = { do_delete, true, false, false },
-	[WIRE_KEYS] = { do_keys, true, false, true },
-	[WIRE_FLUSH] = { do_flush, false, false, false },
-	[WIRE_STATS] = { do_stats, false, false, false },
-	[WIRE_RELEASE] = { do_release, false, false, false },
-	[WIRE_LOCK] = { do_lock, false, false, false },
-	[WIRE_UNLOCK] = { do_lock, false, false, false },
-	[WIRE_FATE] = { do_fate, false, false, false },
-	[WIRE_TXN] = { do_txn, false, true, false },
-	[WIRE_INCR] = { do_compute, true, true, false },
-	[WIRE_APPEND] = { do_compute, true, true, false },
-	[WIRE_TOUCH] = { do_compute, true, false, false },
+	[WIRE_HELLO] = { do_hello, ROLE_NONE, true, true, true },
+	[WIRE_PING] = { do_ping, ROLE_READ, false, true, false },
+	[WIRE_GET] = { do_get, ROLE_READ, true, false, false },
+	[WIRE_PUT] = { do_put, ROLE_WRITE, true, true, false },
+	[WIRE_DELETE] = { do_delete, ROLE_WRITE, true, false, false },
+	[WIRE_KEYS] = { do_keys, ROLE_READ, true, false, true },
+	[WIRE_FLUSH] = { do_flush, ROLE_ADMIN, false, false, false },
+	[WIRE_STATS] = { do_stats, ROLE_READ, false, false, false },
+	[WIRE_RELEASE] = { do_release, ROLE_READ, false, false, false },
+	[WIRE_LOCK] = { do_lock, ROLE_WRITE, false, false, false },
+	[WIRE_UNLOCK] = { do_lock, ROLE_WRITE, false, false, false },
+	[WIRE_FATE] = { do_fate, ROLE_WRITE, false, false, false },
+	[WIRE_TXN] = { do_txn, ROLE_READ, false, true, false }, /* one that changes something: more */
+	[WIRE_INCR] = { do_compute, ROLE_WRITE, true, true, false },
+	[WIRE_APPEND] = { do_compute, ROLE_WRITE, true, true, false },
+	[WIRE_TOUCH] = { do_compute, ROLE_WRITE, true, false, false },
 };
 
 /* What is wrong with a message, or NULL. */
@@ -469,6 +509,8 @@ static const char *check(const struct conn *c, const struct wire_request *q, uin
 		return "a message shorter than its header";
 	if (q->op == 0 || q->op >= WIRE_OPS || !ops[q->op].handle)
 		return "an unknown operation";
+	if (c->state == CONN_DENIED)
+		return "a request after a hello that proved nothing";
 	if ((c->state == CONN_NEW) != (q->op == WIRE_HELLO))
 		return q->op == WIRE_HELLO ? "a second hello" : "a request before its hello";
 	if (q->token && !is_own_token(c, q->token))
@@ -490,6 +532,12 @@ static const char *check(const struct conn *c, const struct wire_request *q, uin
 	return NULL;
 }
 
+void request_malformed(struct conn *c, const char *wrong)
+{
+	atomic_fetch_add_explicit(&c->server->protocol_errors, 1, memory_order_relaxed);
+	conn_close(c, wrong);
+}
+
 enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t *message,
 				 uint32_t bytes)
 {
@@ -497,14 +545,15 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 	const char *wrong = check(c, q, bytes);
 
 	if (wrong) {
-		atomic_fetch_add_explicit(&w->server->protocol_errors, 1, memory_order_relaxed);
-		conn_close(c, wrong);
+		request_malformed(c, wrong);
 		return REQUEST_DONE;
 	}
 	if (!w->tx_free)
 		return REQUEST_ASIDE;
 	struct request r = { .worker = w, .conn = c, .head = q, .key = message + sizeof *q,
 			     .value = message + sizeof *q + q->key_bytes };
+	if (c->user.role < ops[q->op].role)
+		return forbid(&r);
 	enum request_fate fate = ops[q->op].handle(&r);
 	if (fate == REQUEST_DONE)
 		count(&w->stats.requests[q->op]);

@@ -21,6 +21,7 @@
 #include "common/spin.h"
 #include "common/wire.h"
 #include "server/fate.h"
+#include "server/gate.h"
 #include "server/locker.h"
 #include "server/news.h"
 #include "server/store.h"
@@ -35,6 +36,9 @@ struct options {
 	int poll;
 	int connections;
 	int lease_ms;
+	const char *users;
+	bool insecure;
+	int handshakes; /* a second and address; 0: any number */
 	const char *ready_file;
 	const char *config;
 	int log_level;
@@ -54,6 +58,7 @@ struct server {
 	struct table *table;
 	struct store *store;
 	struct locker *locker; /* NULL: the device has no atomics */
+	struct gate *gate;
 	struct fates *fates;
 	struct news *news;
 	struct worker *workers;
@@ -66,6 +71,7 @@ struct server {
 
 	/* Main thread only. */
 	uint64_t conn_last_id;
+	uint64_t looked_ns;
 	int signal_fd;
 
 	/* Connections that their workers are done with. */
@@ -74,7 +80,11 @@ struct server {
 	int done_fd; /* eventfd */
 
 	_Atomic uint64_t connections; /* ready ones */
+	_Atomic uint64_t pending;     /* have not said a good hello */
 	_Atomic uint64_t refused;
+	_Atomic uint64_t denied;      /* hellos */
+	_Atomic uint64_t forbidden;   /* requests that the user may not make */
+	_Atomic uint64_t rkey_changes;
 	_Atomic uint64_t protocol_errors;
 	uint64_t start_ns;
 	uint64_t instance; /* random: tells clients one start of kvd from the next */
@@ -82,6 +92,7 @@ struct server {
 
 enum conn_state {
 	CONN_NEW,     /* accepted; has said nothing */
+	CONN_DENIED,  /* said hello, and proved nothing: to be told, and closed */
 	CONN_READY,   /* said hello and has its rights */
 	CONN_CLOSING, /* queue pair in error, draining */
 };
@@ -100,7 +111,18 @@ struct conn {
 	struct conn *next; /* of the list or inbox that it is in */
 	struct conn *all_next, **all_prev; /* main thread */
 
+	/* Of the handshake; set before it was given to the worker. */
+	uint8_t client_nonce[WIRE_NONCE_BYTES], server_nonce[WIRE_NONCE_BYTES];
+	uint32_t client_qpn;
+	uint16_t depth_asked;
+	/* Who it is: by its worker, under the gate's lock. */
+	struct user user;
+	bool admitted;
+	_Atomic uint64_t denied_ns; /* when its hello was found to prove nothing */
+
 	/* Set by the main thread. */
+	bool denial_told;
+	_Atomic(const char *) drop_reason; /* set before `disconnected` */
 	atomic_bool disconnected; /* partner: worker's conn_progress */
 	atomic_bool last_wqe;
 	/* Set by the locker: it does not know the connection any more. */
@@ -111,6 +133,9 @@ struct conn {
 	uint32_t sq_used;
 	uint32_t sq_depth;
 	uint32_t unsignaled;
+	uint32_t outstanding; /* requests without a reply */
+	uint32_t hello_id;
+	_Atomic uint64_t stuck_ns; /* since when the first of `sends` waits; 0: there is none */
 	uint32_t sends;  /* with a buffer, not yet completed */
 	uint32_t pulls;
 	uint64_t close_ns; /* give up waiting at */
@@ -210,6 +235,8 @@ void worker_answer(struct conn *conn, const struct wire_request *request,
 void worker_read_held(struct server *server, uint64_t connection, uint64_t look);
 /* secret: 0, or the connection's own: otherwise it stays. */
 void worker_fence_id(struct server *server, uint64_t connection, uint64_t secret);
+/* The main thread: tells a connection whose hello was denied. */
+void worker_deny(struct conn *conn);
 /* Whether a connection is not yet destroyed.  Any thread. */
 bool server_knows(struct server *server, uint64_t connection_id);
 /* Asks for an orderly end and waits for it. */
@@ -233,6 +260,8 @@ enum request_fate {
 };
 enum request_fate request_handle(struct worker *worker, struct conn *conn, const uint8_t *message,
 				 uint32_t bytes);
+/* What no client of libkvd does: counted, and the end of the connection. */
+void request_malformed(struct conn *conn, const char *wrong);
 void request_answer_busy(struct worker *worker, struct conn *conn, const uint8_t *message);
 
 /* reply.c */
@@ -299,5 +328,7 @@ int listen_start(struct server *server, struct err *err);
 int listen_run(struct server *server); /* until a signal asks to stop */
 void listen_stop(struct server *server);
 void conn_done(struct conn *conn); /* worker: gives it back */
+/* Has its worker end it; `reason` is static. */
+void conn_drop(struct conn *conn, const char *reason);
 
 #endif

@@ -133,16 +133,48 @@ static int explain_reg(struct err *err, int errno_value, const char *what, uint6
 			     what);
 }
 
+#define LOCKS_ACCESS                                                                        \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+int table_keys_new(struct table *t, struct ibv_pd *pd, struct table_keys *keys, struct err *err)
+{
+	keys->mr = t->verbs->reg_mr(pd, t->base, t->bytes,
+				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	if (!keys->mr)
+		return explain_reg(err, errno, "table", t->bytes);
+	keys->locks_mr = t->verbs->reg_mr(pd, (void *)t->locks, t->locks_bytes, LOCKS_ACCESS);
+	if (keys->locks_mr)
+		return 0;
+	explain_reg(err, errno, "locks", t->locks_bytes);
+	t->verbs->dereg_mr(keys->mr);
+	return -1;
+}
+
+void table_keys_swap(struct table *t, const struct table_keys *keys, struct table_keys *old)
+{
+	*old = (struct table_keys){ t->mr, t->locks_mr };
+	t->mr = keys->mr;
+	t->locks_mr = keys->locks_mr;
+	atomic_store(&t->lkey, t->mr->lkey);
+}
+
+void table_keys_delete(struct table *t, struct table_keys *keys)
+{
+	if (keys->locks_mr)
+		t->verbs->dereg_mr(keys->locks_mr);
+	if (keys->mr)
+		t->verbs->dereg_mr(keys->mr);
+}
+
 int table_register(struct table *t, struct ibv_pd *pd, struct err *err)
 {
-	t->mr = t->verbs->reg_mr(pd, t->base, t->bytes,
-				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	if (!t->mr)
-		return explain_reg(err, errno, "table", t->bytes);
-	t->locks_mr = t->verbs->reg_mr(pd, (void *)t->locks, t->locks_bytes,
-				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-					       IBV_ACCESS_REMOTE_ATOMIC);
-	if (!t->locks_mr) {
+	struct table_keys keys, none;
+
+	if (table_keys_new(t, pd, &keys, err))
+		return -1;
+	table_keys_swap(t, &keys, &none);
+	t->own_locks_mr = t->verbs->reg_mr(pd, (void *)t->locks, t->locks_bytes, LOCKS_ACCESS);
+	if (!t->own_locks_mr) {
 		explain_reg(err, errno, "locks", t->locks_bytes);
 		table_unregister(t);
 		return -1;
@@ -152,11 +184,12 @@ int table_register(struct table *t, struct ibv_pd *pd, struct err *err)
 
 void table_unregister(struct table *t)
 {
-	if (t->locks_mr)
-		t->verbs->dereg_mr(t->locks_mr);
-	if (t->mr)
-		t->verbs->dereg_mr(t->mr);
-	t->locks_mr = t->mr = NULL;
+	struct table_keys keys = { t->mr, t->locks_mr };
+
+	table_keys_delete(t, &keys);
+	if (t->own_locks_mr)
+		t->verbs->dereg_mr(t->own_locks_mr);
+	t->own_locks_mr = t->locks_mr = t->mr = NULL;
 }
 
 uint64_t table_used_bytes(const struct table *t)

@@ -42,8 +42,16 @@ struct table {
 	uint64_t heap_offset;
 	struct region *region;
 
+	/* What peers use; replaced when a user is revoked (gate.h), which has the lock. */
 	struct ibv_mr *mr;
 	struct ibv_mr *locks_mr;
+	_Atomic uint32_t lkey; /* of mr, for workers */
+	/* kvd's own way to the locks: its rkey is never given out. */
+	struct ibv_mr *own_locks_mr;
+};
+
+struct table_keys {
+	struct ibv_mr *mr, *locks_mr;
 };
 
 #define TABLE_BYTES_MIN (16ull << 20)
@@ -56,6 +64,13 @@ void table_delete(struct table **table);
 /* Registers both regions.  0, or -1 after setting err. */
 int table_register(struct table *table, struct ibv_pd *pd, struct err *err);
 void table_unregister(struct table *table);
+
+/* Other rkeys: registers both regions once more, puts that in the place of what is there,
+ * takes the old ones away: whoever uses those loses his queue pair. */
+int table_keys_new(struct table *table, struct ibv_pd *pd, struct table_keys *keys,
+		   struct err *err);
+void table_keys_swap(struct table *table, const struct table_keys *keys, struct table_keys *old);
+void table_keys_delete(struct table *table, struct table_keys *keys);
 
 /* All that the keys cost: index, marks, locks, items, what the allocator keeps. */
 uint64_t table_used_bytes(const struct table *table);

@@ -49,9 +49,9 @@ uint64_t clock_ns(void)
 /* What another thread asks of a worker. */
 struct command {
 	struct command *next;
-	enum { CMD_ADOPT, CMD_ANSWER, CMD_READ_HELD, CMD_FENCE } kind;
+	enum { CMD_ADOPT, CMD_ANSWER, CMD_READ_HELD, CMD_FENCE, CMD_DENY } kind;
 	struct conn *conn;
-	uint64_t connection; /* as in a token */
+	uint64_t connection; /* as in a token; CMD_DENY: its whole id */
 	uint64_t look;       /* CMD_READ_HELD */
 	uint64_t secret;     /* CMD_FENCE by a client: of that connection's hello */
 	struct wire_request request;
@@ -109,7 +109,9 @@ void conn_close(struct conn *c, const char *reason)
 		 c->peer.text, reason);
 	if (c->state == CONN_READY)
 		atomic_fetch_sub_explicit(&w->server->connections, 1, memory_order_relaxed);
-	__atomic_store_n(&c->state, CONN_CLOSING, __ATOMIC_RELAXED); /* drop_silent looks */
+	else
+		atomic_fetch_sub_explicit(&w->server->pending, 1, memory_order_relaxed);
+	__atomic_store_n(&c->state, CONN_CLOSING, __ATOMIC_RELAXED); /* look_after() looks */
 	c->close_ns = clock_ns() + CLOSE_NS_MAX;
 	link_qp_set_error(w->server->verbs, c->qp);
 	w->closing++;
@@ -150,6 +152,13 @@ static bool is_drained(const struct conn *c, uint64_t now)
 	return now >= c->close_ns || (!c->sends && atomic_load(&c->last_wqe));
 }
 
+static const char *drop_reason(struct conn *c)
+{
+	const char *why = atomic_load(&c->drop_reason);
+
+	return why ? why : "disconnected by the peer";
+}
+
 static void progress_conns(struct worker *w, bool idle)
 {
 	uint64_t now = clock_ns();
@@ -158,7 +167,7 @@ static void progress_conns(struct worker *w, bool idle)
 	for (struct conn *c = w->conns; c; c = next) {
 		next = c->worker_next;
 		if (c->state != CONN_CLOSING && atomic_load(&c->disconnected))
-			conn_close(c, "disconnected by the peer");
+			conn_close(c, drop_reason(c));
 		/* Only with an empty completion queue is nothing of it left there. */
 		if (c->state == CONN_CLOSING && idle && is_drained(c, now))
 			bury(w, c);
@@ -227,6 +236,21 @@ static void answer_for(struct worker *w, const struct command *m)
 		conn_close(m->conn, "no buffer for the answer to a lock request");
 }
 
+/* Tells a denied connection so, which is the end of it. */
+static void deny(struct worker *w, uint64_t id)
+{
+	struct conn *c = w->conns;
+
+	while (c && c->connection_id != id)
+		c = c->worker_next;
+	if (!c || c->state != CONN_DENIED)
+		return;
+	struct tx *tx = reply_new(w, c, &(struct wire_request){ .request_id = c->hello_id,
+								.op = WIRE_HELLO }, WIRE_EDENIED);
+	if (tx)
+		reply_send(w, tx, 0);
+}
+
 static void obey(struct worker *w, const struct command *m)
 {
 	struct conn *c;
@@ -242,6 +266,9 @@ static void obey(struct worker *w, const struct command *m)
 		c = find_by_id(w, m->connection);
 		if (c)
 			read_held(w, c, m->look);
+		break;
+	case CMD_DENY:
+		deny(w, m->connection);
 		break;
 	case CMD_FENCE:
 		c = find_by_id(w, m->connection);
@@ -295,6 +322,11 @@ void worker_answer(struct conn *c, const struct wire_request *request, enum wire
 						   .request = *request, .status = status }))
 		log_error("out of memory: a lock request of %s stays without an answer",
 			  c->peer.text);
+}
+
+void worker_deny(struct conn *c)
+{
+	command(c->worker, &(struct command){ .kind = CMD_DENY, .connection = c->connection_id });
 }
 
 /* A connection is only known by its token: its worker is the one that has it. */
@@ -419,7 +451,10 @@ static void received(struct worker *w, const struct ibv_wc *wc)
 		c = map_find(w, wc->qp_num);
 	}
 	if (c && c->state != CONN_CLOSING && wc->status == IBV_WC_SUCCESS) {
-		if (request_handle(w, c, rx_buffer(w, buffer), wc->byte_len) == REQUEST_ASIDE) {
+		if (++c->outstanding > c->credits) {
+			request_malformed(c, "more requests than its credits");
+		} else if (request_handle(w, c, rx_buffer(w, buffer), wc->byte_len) ==
+			   REQUEST_ASIDE) {
 			set_aside(w, c, buffer, wc->byte_len);
 			return;
 		}

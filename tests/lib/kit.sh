@@ -18,7 +18,7 @@ KVD_TEST_ADDR=${KVD_TEST_ADDR:-127.0.0.1}
 KVD_TEST_DEVICE=${KVD_TEST_DEVICE-}
 KVD_TEST_SCALE=${KVD_TEST_SCALE:-100}
 KVD_ADDR='' KVD_PID='' kvd_log=''
-unset SOFTVERBS_FAULT
+unset SOFTVERBS_FAULT KVD_CREDENTIALS KVD_CREDENTIALS_FILE KVD_USERS_FILE
 
 case $KVD_TEST_DEVICE,$KVD_TEST_ADDR in
 soft,* | ,127.* | ,::1) soft=1 ;;
@@ -137,12 +137,22 @@ start_kvd() {
 	export KVD_ADDR
 }
 
+# Without users kvd serves nobody else's machine, unless it is told to.
+insecure() {
+	[ $soft = 0 ] || return 0
+	case " $* " in
+	*' --users '* | *' --insecure '*) ;;
+	*) echo --insecure ;;
+	esac
+}
+
 # The same without waiting.
 launch_kvd() {
 	kvd_count=$((kvd_count + 1))
 	kvd_log=$tmp/kvd.$kvd_count.log
 	ready_file=$tmp/ready.$kvd_count
-	start "$KVD_BUILD/kvd" --listen "$KVD_TEST_ADDR:0" --ready-file "$ready_file" \
+	# shellcheck disable=SC2046 # one word or none
+	start "$KVD_BUILD/kvd" --listen "$KVD_TEST_ADDR:0" --ready-file "$ready_file" $(insecure "$@") \
 		${KVD_TEST_DEVICE:+--device "$KVD_TEST_DEVICE"} "$@" 2>"$kvd_log"
 	KVD_PID=$pid
 	export KVD_PID
