@@ -24,6 +24,9 @@
 #define WAKE_NS 20000u
 #define SLEEP_NS_MAX 100000000u
 
+/* GETs between that of a key and the raw READ of its item: more than caches hold. */
+#define PAST 16384u
+
 /* Buffers begin at cache lines. */
 #define LINE_BYTES 64u
 
@@ -69,7 +72,9 @@ static int alloc_slots(struct worker *w)
 	w->slots = calloc(c->depth, sizeof *w->slots);
 	w->completions = calloc(c->depth, sizeof *w->completions);
 	w->buffers = aligned_alloc(LINE_BYTES, bytes * c->depth);
-	if (w->slots == NULL || w->completions == NULL || w->buffers == NULL)
+	w->past = c->with_raw ? calloc(PAST, sizeof *w->past) : NULL;
+	if (w->slots == NULL || w->completions == NULL || w->buffers == NULL ||
+	    (c->with_raw && w->past == NULL))
 		return err_set(&w->err, -1, "out of memory for %u values of %zu bytes", c->depth,
 			       bytes);
 	for (unsigned i = 0; i < c->depth; i++) {
@@ -107,6 +112,7 @@ void worker_clear(struct worker *w)
 		w->session->ops->session_delete(w->session);
 	free(w->slots);
 	free(w->completions);
+	free(w->past);
 	free(w->buffers);
 	w->session = NULL;
 }
@@ -174,16 +180,43 @@ static bool has_raw(const struct worker *w, const struct slot *s)
 	return w->measured && config_of(w)->with_raw && s->op.kind != OP_READ_MODIFY_WRITE;
 }
 
+/*
+ * A raw READ goes where a GET went a while before: to the same places in the end, but
+ * right behind its own GET it would find in the caches all that the GET had to wait for.
+ */
+static void note_past(struct worker *w, const struct slot *s)
+{
+	if (config_of(w)->with_raw && !s->writing)
+		w->past[w->past_count++ % PAST] = s->op.number;
+}
+
+static bool past_key(struct worker *w, char *key, size_t *key_bytes)
+{
+	uint64_t i = w->past_count % PAST;
+
+	if (!w->past_count)
+		return false;
+	if (w->past_count < PAST)
+		i = random_below(&w->order, w->past_count);
+	*key_bytes = key_make(&config_of(w)->workload->key, w->past[i], key);
+	return true;
+}
+
 static void run_raw(struct worker *w, struct slot *s)
 {
 	const struct store_ops *ops = w->session->ops;
 	uint64_t ns;
 	int rc;
 
-	if (s->writing)
+	if (s->writing) {
 		rc = ops->raw_message(w->session, s->key_bytes, s->value_bytes, &ns);
-	else
-		rc = ops->raw_read(w->session, s->key, s->key_bytes, &ns);
+	} else {
+		char key[KEY_BYTES_MAX];
+		size_t key_bytes;
+		if (!past_key(w, key, &key_bytes))
+			return;
+		rc = ops->raw_read(w->session, key, key_bytes, &ns);
+	}
 	if (rc == KVD_OK)
 		s->raw_ns = ns;
 }
@@ -293,6 +326,7 @@ static void start(struct worker *w, struct slot *s)
 		make_value(w, s);
 	if (has_raw(w, s))
 		raw_before(w, s);
+	note_past(w, s);
 	s->start_ns = s->submit_ns = w->now_ns = clock_ns();
 	submit(w, s);
 }

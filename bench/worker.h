@@ -44,6 +44,8 @@ struct worker {
 	uint64_t errors;
 	struct pair pair[PAIR_KINDS];
 	struct random order; /* of an operation and its raw verb */
+	uint64_t *past;      /* records of former GETs, a ring; for raw READs */
+	uint64_t past_count; /* ever */
 	struct verify_result verify;
 	uint64_t busy;
 	struct kvd_counters counters;

@@ -63,6 +63,7 @@ int change_start(struct op *op, const struct wire_request *ask)
 	size_t value_bytes = op->kind == OP_GET ? 0 : op->value.bytes;
 
 	op->phase = PHASE_REPLY;
+	op->sent_ns = session_now_ns();
 	op->direct = false;
 	/* The slot, and a count, so that an answer to a former request is known. */
 	op->request_id = op->index + OPS_MAX * ++s->next_request;

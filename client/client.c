@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <sys/random.h>
 
 #include "client/session.h"
@@ -85,6 +86,14 @@ static int set_credentials(struct kvd_client *c, const char *path)
 	return rc ? KVD_EINVAL : 0;
 }
 
+static uint64_t coarse_tick_ns(void)
+{
+	struct timespec ts = { 0 };
+
+	clock_getres(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
 int kvd_client_new(const char *server, const struct kvd_options *options, kvd_client **client)
 {
 	struct kvd_client *c = calloc(1, sizeof *c);
@@ -114,6 +123,7 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	if (device_choose(&c->device, device, &c->addr, &c->err))
 		return KVD_EDEVICE;
 	c->verbs = c->device.verbs;
+	c->clock_tick_ns = coarse_tick_ns();
 	if (c->options.mirror_bytes != SIZE_MAX)
 		c->mirror = mirror_new(c->options.mirror_bytes);
 	return KVD_OK;
@@ -539,8 +549,11 @@ int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int ti
 	uint64_t wait = timeout_ms < 0 ? (uint64_t)s->client->options.timeout_ms + 1000
 				       : (uint64_t)timeout_ms;
 
-	if (!s->done && s->in_flight)
-		flight_poll(s, timeout_ms ? session_now_ns() + wait * 1000000 : 0);
+	if (!s->done && s->in_flight) {
+		flight_look(s);
+		if (!s->done || s->broken)
+			flight_poll(s, timeout_ms ? session_now_ns() + wait * 1000000 : 0);
+	}
 	while (s->done && n < max) {
 		struct op *op = s->done;
 		s->done = op->next;

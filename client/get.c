@@ -86,7 +86,6 @@ static void send_get(struct op *op, bool head)
 
 	drop_allocated(op);
 	op->asked_head = head;
-	op->sent_ns = session_now_ns();
 	change_start(op, &request);
 }
 
@@ -1058,6 +1057,8 @@ void get_start(struct op *op)
 		return;
 	}
 	locate(op);
+	for (unsigned i = 0; i < 2; i++)
+		mirror_prefetch(client_of(op)->mirror, op->bucket[i]);
 	uint64_t word = look_in_mirror(op);
 	if (word) {
 		op->from_mirror = true;

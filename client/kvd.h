@@ -491,6 +491,7 @@ struct kvd_counters {
 	uint64_t mirror_hits;  /* GETs that needed no READ of the index */
 	uint64_t fallbacks;    /* GETs that had to ask the server */
 	uint64_t reconnects;
+	uint64_t round_trips;  /* times that a GET or lock waited for READs, atomics, kvd */
 };
 void kvd_session_counters(const kvd_session *session, struct kvd_counters *counters);
 

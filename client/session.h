@@ -58,6 +58,7 @@ struct kvd_client {
 	struct ibv_pd *pd;
 	struct link_limits limits;
 	uint64_t instance;
+	uint64_t clock_tick_ns; /* of the coarse clock */
 
 	struct buffers *buffers;
 	struct mirror *mirror;
