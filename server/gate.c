@@ -267,6 +267,13 @@ bool gate_admit(struct gate *g, struct conn *c, const struct wire_request *hello
 	return false;
 }
 
+void gate_user_name(struct gate *g, const struct conn *c, char name[AUTH_NAME_BYTES_MAX + 1])
+{
+	pthread_mutex_lock(&g->lock);
+	memcpy(name, c->user.name, AUTH_NAME_BYTES_MAX + 1);
+	pthread_mutex_unlock(&g->lock);
+}
+
 int gate_rights(const struct server *s, enum role role)
 {
 	int rights = role >= ROLE_READ ? IBV_ACCESS_REMOTE_READ : 0;

@@ -51,6 +51,9 @@ bool gate_admit(struct gate *gate, struct conn *conn, const struct wire_request 
  * was admitted: the welcome, and kvd's proof where there are users.  Its length. */
 size_t gate_welcome(struct gate *gate, const struct conn *conn, const struct wire_request *hello,
 		    const uint8_t *proof, struct wire_welcome *welcome, uint8_t *payload);
+/* Any thread: as whom a connection was admitted; "" if not yet, or without users. */
+void gate_user_name(struct gate *gate, const struct conn *conn,
+		    char name[AUTH_NAME_BYTES_MAX + 1]);
 /* What remote rights a role has. */
 int gate_rights(const struct server *server, enum role role);
 

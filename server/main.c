@@ -16,6 +16,7 @@
 
 #include "common/log.h"
 #include "common/opt.h"
+#include "server/http.h"
 #include "server/init.h"
 #include "server/options.h"
 #include "server/server.h"
@@ -106,6 +107,8 @@ static int start(struct server *s, struct err *err)
 				       "or port 0 for any", s->addr.text);
 		return err_set_errno(err, -1, errno, "can't listen on %s", s->addr.text);
 	}
+	if (s->options.metrics)
+		return http_new(s, s->options.metrics, &s->http, err);
 	return 0;
 }
 
@@ -184,6 +187,7 @@ int main(int argc, char **argv)
 		return status;
 	log_set_level((enum log_level)s->options.log_level);
 	s->start_ns = clock_ns();
+	s->timed = s->options.metrics || s->options.slow_ms;
 	raise_descriptors();
 	if (getrandom(&s->instance, sizeof s->instance, 0) != sizeof s->instance)
 		s->instance = s->start_ns;
@@ -196,6 +200,7 @@ int main(int argc, char **argv)
 	}
 	say_ready(s);
 	status = listen_run(s) ? 1 : 0;
+	http_delete(&s->http);
 	listen_stop(s);
 	if (s->options.ready_file)
 		unlink(s->options.ready_file);

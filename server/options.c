@@ -19,6 +19,17 @@ static void print_help(const struct opt *table)
 	printf("\nTry it: kvd & kvcli put name Ada; kvcli get name.  Manual: kvd(8).\n");
 }
 
+static void print_version(void)
+{
+	printf("kvd %s\n  metrics: %s\n", PACKAGE_VERSION,
+#ifdef HAVE_LIBMICROHTTPD
+	       "yes"
+#else
+	       "no, built without libmicrohttpd"
+#endif
+	);
+}
+
 int options_parse(struct options *o, int argc, char **argv, int *status)
 {
 	static const char *const polls[] = { "adaptive", "busy", "event", NULL };
@@ -56,6 +67,10 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 		  "read options from a file: NAME = VALUE lines" },
 		{ "log-level", 0, OPT_CHOICE, &o->log_level, 0, 0, levels, "LEVEL",
 		  "error, warn, info or debug (info)" },
+		{ "metrics", 0, OPT_STRING, &o->metrics, 0, 0, NULL, "ADDR:PORT",
+		  "serve figures for Prometheus there, by HTTP (none)" },
+		{ "slow", 0, OPT_INT, &o->slow_ms, 0, 3600000, NULL, "MS",
+		  "log requests that take so long in kvd; 0: none (0)" },
 		{ "help", 'h', OPT_FLAG, &help, 0, 0, NULL, NULL, "show this help" },
 		{ "version", 'V', OPT_FLAG, &version, 0, 0, NULL, NULL, "show the version" },
 		{ 0 },
@@ -67,7 +82,7 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 		if (help)
 			print_help(table);
 		else
-			printf("kvd %s\n", PACKAGE_VERSION);
+			print_version();
 		*status = 0;
 		return 1;
 	}

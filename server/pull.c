@@ -34,6 +34,8 @@ struct pull {
 	struct hash_stream value_hash, item_hash;
 	bool failed;
 	bool complete;
+	uint64_t begun_ns;
+	uint8_t key[TIMING_KEY_BYTES]; /* the item may be gone by then */
 	uint64_t report_ns; /* when to tell of a lock in its way */
 };
 
@@ -73,6 +75,7 @@ static void finish(struct worker *w, struct pull *p, enum wire_status status,
 	if (status != WIRE_OK)
 		atomic_fetch_add_explicit(&w->stats.failed, 1, memory_order_relaxed);
 	reply_send_result(w, tx, r);
+	timing_note(w, p->conn, &p->request, p->key, p->begun_ns);
 	pull_free(w, p);
 }
 
@@ -236,6 +239,8 @@ enum request_fate pull_start(struct worker *w, struct conn *conn,
 		return refuse(w, conn, q, WIRE_EMEMORY);
 	w->pull_free = p->next;
 	p->conn = conn;
+	p->begun_ns = w->begun_ns;
+	memcpy(p->key, key, q->key_bytes < sizeof p->key ? q->key_bytes : sizeof p->key);
 	p->first = 0;
 	p->posted = p->arrived = 0;
 	p->chunks_posted = p->chunks_arrived = 0;

@@ -559,6 +559,9 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 		count(&w->stats.requests[q->op]);
 	else
 		count(&w->stats.aside);
+	/* A pull, and a wait for a lock, have only begun. */
+	if (fate == REQUEST_DONE && !(q->flags & WIRE_PULL) && q->op != WIRE_LOCK)
+		timing_note(w, c, q, r.key, w->begun_ns);
 	return fate;
 }
 
@@ -569,4 +572,5 @@ void request_answer_busy(struct worker *w, struct conn *c, const uint8_t *messag
 
 	if (w->tx_free)
 		answer(&r, WIRE_EBUSY);
+	timing_note(w, c, r.head, message + sizeof *r.head, w->begun_ns);
 }

@@ -25,6 +25,7 @@
 #include "server/locker.h"
 #include "server/news.h"
 #include "server/store.h"
+#include "server/timing.h"
 
 enum poll_policy { POLL_ADAPTIVE, POLL_BUSY, POLL_EVENT };
 
@@ -42,6 +43,8 @@ struct options {
 	const char *ready_file;
 	const char *config;
 	int log_level;
+	const char *metrics;
+	int slow_ms;
 };
 
 struct server {
@@ -57,6 +60,7 @@ struct server {
 	struct ibv_pd *pd;
 	struct table *table;
 	struct store *store;
+	struct http *http; /* NULL: no --metrics */
 	struct locker *locker; /* NULL: the device has no atomics */
 	struct gate *gate;
 	struct fates *fates;
@@ -79,6 +83,7 @@ struct server {
 	struct conn *done;
 	int done_fd; /* eventfd */
 
+	bool timed; /* somebody wants to know how long requests take */
 	_Atomic uint64_t connections; /* ready ones */
 	_Atomic uint64_t pending;     /* have not said a good hello */
 	_Atomic uint64_t refused;
@@ -162,6 +167,8 @@ struct tx {
 	uint8_t *data; /* WIRE_MESSAGE_BYTES_MAX */
 };
 
+#define WC_STATUSES 24u
+
 struct worker_stats {
 	_Atomic uint64_t requests[WIRE_OPS];
 	_Atomic uint64_t not_found;
@@ -169,6 +176,7 @@ struct worker_stats {
 	_Atomic uint64_t aside;
 	_Atomic uint64_t pull_bytes;
 	_Atomic uint64_t pulls;
+	_Atomic uint64_t wc_errors[WC_STATUSES]; /* by enum ibv_wc_status */
 };
 
 #define WORKER_MAP 1024u
@@ -187,6 +195,13 @@ struct worker {
 	pthread_t thread;
 	struct store_worker store;
 	struct worker_stats stats;
+	struct timing timing[WIRE_OPS];
+	_Atomic uint64_t beat; /* counts rounds; partner: metrics_healthy */
+	uint64_t begun_ns; /* the request under way, 0: nobody wants to know */
+	uint64_t slow_since_ns;
+	unsigned slow_count;
+	/* Of the thread that asks whether kvd is well. */
+	uint64_t seen_beat, seen_ns;
 
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
@@ -315,7 +330,11 @@ static inline uint32_t wr_count(uint64_t wr_id)
 	return (uint32_t)(wr_id >> 48);
 }
 
-/* stats.c: kvd's figures as JSON; the length. */
+/* stats.c: the sum of a member of struct worker_stats over all workers. */
+uint64_t stats_sum(const struct server *server, size_t offset);
+#define STATS_SUM(server, member) stats_sum(server, offsetof(struct worker_stats, member))
+const char *stats_op_name(unsigned op);
+/* kvd's figures as JSON; the length. */
 size_t stats_json(const struct server *server, char *buf, size_t buf_bytes);
 
 /* affinity.c */

@@ -26,7 +26,7 @@ static void __attribute__((format(printf, 2, 3))) add(struct out *o, const char 
 		o->used += (size_t)n < o->bytes - o->used ? (size_t)n : o->bytes - o->used - 1;
 }
 
-static uint64_t sum(const struct server *s, size_t offset)
+uint64_t stats_sum(const struct server *s, size_t offset)
 {
 	uint64_t n = 0;
 
@@ -37,9 +37,7 @@ static uint64_t sum(const struct server *s, size_t offset)
 	}
 	return n;
 }
-#define SUM(s, member) sum(s, offsetof(struct worker_stats, member))
-
-static void add_operations(struct out *o, const struct server *s)
+const char *stats_op_name(unsigned op)
 {
 	static const char *const names[WIRE_OPS] = {
 		[WIRE_HELLO] = "hello", [WIRE_PING] = "ping",       [WIRE_GET] = "get",
@@ -50,16 +48,20 @@ static void add_operations(struct out *o, const struct server *s)
 		[WIRE_APPEND] = "append", [WIRE_TOUCH] = "touch",
 	};
 
+	return op < WIRE_OPS && names[op] ? names[op] : "unknown";
+}
+
+static void add_operations(struct out *o, const struct server *s)
+{
 	add(o, "\"operations\":{");
 	for (unsigned i = 1; i < WIRE_OPS; i++)
-		add(o, "\"%s\":%llu,", names[i],
-		    (unsigned long long)sum(s, offsetof(struct worker_stats, requests) +
-						       i * sizeof(uint64_t)));
+		add(o, "\"%s\":%llu,", stats_op_name(i),
+		    (unsigned long long)STATS_SUM(s, requests[i]));
 	add(o, "\"not_found\":%llu,\"failed\":%llu,\"set_aside\":%llu,\"pulls\":%llu,"
 	       "\"pull_bytes\":%llu},",
-	    (unsigned long long)SUM(s, not_found), (unsigned long long)SUM(s, failed),
-	    (unsigned long long)SUM(s, aside), (unsigned long long)SUM(s, pulls),
-	    (unsigned long long)SUM(s, pull_bytes));
+	    (unsigned long long)STATS_SUM(s, not_found), (unsigned long long)STATS_SUM(s, failed),
+	    (unsigned long long)STATS_SUM(s, aside), (unsigned long long)STATS_SUM(s, pulls),
+	    (unsigned long long)STATS_SUM(s, pull_bytes));
 }
 
 static void add_index(struct out *o, const struct server *s)

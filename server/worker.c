@@ -393,7 +393,7 @@ static void set_aside(struct worker *w, struct conn *c, uint32_t buffer, uint32_
 		w->rx_free[w->rx_free_count++] = buffer;
 		return;
 	}
-	uint64_t now = clock_ns();
+	uint64_t now = w->begun_ns ? w->begun_ns : clock_ns();
 	w->deferred[w->deferred_count++] = (struct deferred){
 		.conn = c, .buffer = buffer, .bytes = bytes, .since_ns = now,
 		.report_ns = now + REPORT_FIRST_NS,
@@ -412,12 +412,14 @@ static enum request_fate retry_one(struct worker *w, struct deferred *d, uint64_
 {
 	if (now - d->since_ns <= ASIDE_NS_MAX) {
 		w->store.blocked = STORE_NOT_BLOCKED;
+		w->begun_ns = w->server->timed ? d->since_ns : 0;
 		enum request_fate fate =
 			request_handle(w, d->conn, rx_buffer(w, d->buffer), d->bytes);
 		if (fate == REQUEST_ASIDE)
 			worker_report_lock(w, &d->report_ns, now);
 		return fate;
 	}
+	w->begun_ns = w->server->timed ? d->since_ns : 0;
 	request_answer_busy(w, d->conn, rx_buffer(w, d->buffer));
 	return REQUEST_DONE;
 }
@@ -498,12 +500,21 @@ static void failed(struct worker *w, const struct ibv_wc *wc)
 
 /* -------------------------------------------------------------------- loop */
 
+static void count_error(struct worker *w, enum ibv_wc_status status)
+{
+	if (status != IBV_WC_SUCCESS && (unsigned)status < WC_STATUSES)
+		atomic_fetch_add_explicit(&w->stats.wc_errors[status], 1, memory_order_relaxed);
+}
+
 static int poll_batch(struct worker *w)
 {
 	struct ibv_wc wc[BATCH];
 	int n = ibv_poll_cq(w->cq, BATCH, wc);
+	uint64_t now = n > 0 && w->server->timed ? clock_ns() : 0;
 
 	for (int i = 0; i < n; i++) {
+		w->begun_ns = now;
+		count_error(w, wc[i].status);
 		/* The opcode is undefined in an error: receives have no kind. */
 		if (wr_kind(wc[i].wr_id) != WR_NONE && wr_ptr(wc[i].wr_id) && wr_count(wc[i].wr_id))
 			sent(w, &wc[i]);
@@ -592,13 +603,14 @@ static void close_all(struct worker *w)
 static void *run(void *arg)
 {
 	struct worker *w = arg;
-	uint64_t deadline_ns = 0;
+	uint64_t deadline_ns = 0, beat = 0;
 	int n = 0;
 	char where[128];
 
 	affinity_pin(w->server, w->id, where, sizeof where);
 	log_debug("worker %u runs on %s", w->id, where);
 	for (;;) {
+		atomic_store_explicit(&w->beat, ++beat, memory_order_relaxed);
 		if (n == 0)
 			n = wait_batch(w);
 		else

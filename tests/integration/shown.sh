@@ -33,6 +33,7 @@ cd "$here" || fail "no folder"
 
 # What the commands expect to find.
 furnish() {
+	umask 077
 	mkdir -p src
 	echo 'int x;' >src/x.c
 	echo report >report.pdf
@@ -54,7 +55,7 @@ fi
 # ------------------------------------------------------------------- running
 
 small() {
-	sed -E -e 's/--memory [0-9]+G/--memory 64M/' -e 's/(recordcount|operationcount)=[0-9]+/\1=1000/g' \
+	sed -E -e "s|/etc/|$tmp/etc/|g" -e 's/--memory [0-9]+G/--memory 64M/' -e 's/(recordcount|operationcount)=[0-9]+/\1=1000/g' \
 		-e 's/--duration [0-9]+/--duration 1/' -e 's/kvbench raw -s .*/& --duration 20ms/' <<<"$1"
 }
 
@@ -106,7 +107,7 @@ run_shown() {
 		default_server
 		run_one ./example
 		;;
-	*--check-config*) run_one "$command" ;;
+	umask\ * | *--check-config* | *kvd\ init* | *kvcli\ user\ *--users*) run_one "$command" ;;
 	*kvd\ -*)
 		serve serving "$command"
 		serving=default
@@ -126,6 +127,8 @@ run_shown() {
 run_lines() {
 	local line command=''
 	origin=$1
+	rm -rf "$tmp/etc"
+	mkdir "$tmp/etc"
 	: >"$tmp/shown"
 	while IFS= read -r line <&3; do
 		if [ -z "$line" ]; then # the end of a block
