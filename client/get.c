@@ -15,7 +15,7 @@
  *   an item of a transaction under way         old or new, as the scratch says
  *   buckets of a later epoch                   the address of that epoch
  *   a bucket in the middle of an expansion     the old place, then the new one
- *   an overflow chain                          its nodes, then the bucket again
+ *   an overflow chain where it may be          its nodes, then the bucket again
  * "Not found" is decided only by complete samples of both buckets, READ after the
  * call began (protocols.md, 12), or by an item that says that it was deleted and
  * was reached by an entry READ after the call began: then the key was absent at
@@ -29,7 +29,8 @@
 #define ATTEMPTS_MAX 64u
 #define TORN_MAX 8u
 #define TORN_HINT_MAX 1u /* where only the mirror says that there is an item */
-#define CHAIN_MAX 64u
+#define CHAIN_MAX 96u
+#define LAST_WORD (LAYOUT_BUCKET_BYTES - sizeof(uint64_t)) /* where a link is */
 #define ITEM_BYTES_MAX (layout_len_decode(layout_len_encode(layout_item_bytes( \
 	LAYOUT_KEY_BYTES_MAX, LAYOUT_VALUE_BYTES_MAX))))
 
@@ -249,22 +250,25 @@ static bool was_tried(const struct op *op, uint64_t word)
 }
 
 /* The first entry that may be the key's, or 0. */
-static uint64_t candidate(const struct op *op, const uint64_t *words)
+static uint64_t candidate(const struct op *op, const uint64_t *words, unsigned count)
 {
 	unsigned fp = layout_fp(op->hash.a);
 
-	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++)
+	for (unsigned i = 0; i < count; i++)
 		if (layout_word_fp(words[i]) == fp && !layout_word_is_empty(words[i]) &&
 		    !layout_word_is_chain(words[i]) && !was_tried(op, words[i]))
 			return words[i];
 	return 0;
 }
 
-static uint64_t chain_of(const uint64_t *words)
+/* The link to a node in which, or behind which, the key may be, or 0. */
+static uint64_t chain_of(const struct op *op, const uint64_t *words, unsigned count)
 {
-	uint64_t last = words[LAYOUT_BUCKET_WORDS - 1];
+	uint64_t last = words[count - 1];
+	bool may = layout_word_is_chain(last) &&
+		   layout_link_may_lead_to(last, layout_fp(op->hash.a));
 
-	return layout_word_is_chain(last) ? last : 0;
+	return may ? last : 0;
 }
 
 /* --------------------------------------------------------------- directory */
@@ -473,10 +477,10 @@ static void read_node(struct op *op, uint64_t link)
 
 	op->phase = PHASE_CHAIN;
 	op->link = link;
-	if (offset + LAYOUT_BUCKET_BYTES > op->session->welcome.table_bytes)
+	if (offset + LAYOUT_NODE_BYTES > op->session->welcome.table_bytes)
 		start_over(op);
 	else
-		read_table(op, offset, op->memory->node, LAYOUT_BUCKET_BYTES, true);
+		read_table(op, offset, op->memory->node, LAYOUT_NODE_BYTES, true);
 }
 
 static void got_buckets(struct op *op)
@@ -504,14 +508,14 @@ static void search(struct op *op)
 	struct op_memory *m = op->memory;
 
 	for (unsigned i = 0; i < 2; i++) {
-		uint64_t word = op->fresh[i] ? candidate(op, m->bucket[i]) : 0;
+		uint64_t word = op->fresh[i] ? candidate(op, m->bucket[i], LAYOUT_BUCKET_WORDS) : 0;
 		if (word) {
 			read_item(op, word, PHASE_ITEM);
 			return;
 		}
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		uint64_t link = chain_of(m->bucket[i]);
+		uint64_t link = chain_of(op, m->bucket[i], LAYOUT_BUCKET_WORDS);
 		if (link && !op->chained[i]) {
 			op->chain = i;
 			op->chain_length = 0;
@@ -531,8 +535,10 @@ static void search(struct op *op)
 		/* Were the nodes linked all the time that they were READ? */
 		op->phase = PHASE_RECHECK;
 		for (unsigned i = 0; i < 2; i++)
-			read_table(op, bucket_offset(op, op->bucket[i]), m->before[i],
-				   LAYOUT_BUCKET_BYTES, i == 1);
+			if (op->chained[i])
+				read_table(op, bucket_offset(op, op->bucket[i]) + LAST_WORD,
+					   &m->small[i], sizeof m->small[i],
+					   i == 1 || !op->chained[1]);
 		return;
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -546,7 +552,8 @@ static void search(struct op *op)
 
 static void got_node(struct op *op)
 {
-	uint64_t word = candidate(op, op->memory->node), link = chain_of(op->memory->node);
+	uint64_t word = candidate(op, op->memory->node, LAYOUT_NODE_WORDS);
+	uint64_t link = chain_of(op, op->memory->node, LAYOUT_NODE_WORDS);
 
 	mirror_store_node(client_of(op)->mirror, op->link, op->memory->node);
 	if (word) {
@@ -565,8 +572,8 @@ static void got_recheck(struct op *op)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		if (op->chained[i] &&
-		    op->memory->before[i][LAYOUT_BUCKET_WORDS - 1] !=
-			    op->memory->bucket[i][LAYOUT_BUCKET_WORDS - 1]) {
+		    !layout_is_same_link(op->memory->small[i],
+					 op->memory->bucket[i][LAYOUT_BUCKET_WORDS - 1])) {
 			locate(op);
 			again(op);
 			return;

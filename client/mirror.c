@@ -9,7 +9,8 @@
 
 /* The tag beside the words would spoil their alignment to cache lines. */
 struct mirror {
-	uint64_t lines; /* a power of two */
+	uint64_t lines;
+	uint64_t inverse; /* of lines: see remainder_of */
 	size_t bytes;
 	_Atomic uint64_t *tag;  /* bucket + 1; 0 = empty */
 	_Atomic uint64_t *word; /* LAYOUT_BUCKET_WORDS a line */
@@ -26,7 +27,8 @@ struct mirror *mirror_new(size_t bytes)
 	m = calloc(1, sizeof *m);
 	if (!m)
 		return NULL;
-	m->lines = 1ull << (63 - __builtin_clzll(bytes / LINE_BYTES));
+	m->lines = bytes / LINE_BYTES;
+	m->inverse = UINT64_MAX / m->lines + 1;
 	m->bytes = m->lines * LINE_BYTES;
 	/* Zeroed, and costs nothing until it is used. */
 	void *p = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE,
@@ -67,15 +69,22 @@ void mirror_clear(struct mirror *m)
 
 static uint64_t node_name(uint64_t link)
 {
-	return NODE | (link & ~LAYOUT_EPOCH_MASK);
+	return NODE | (link & ~LAYOUT_EPOCH_MASK & ~LAYOUT_CLASSES_MASK);
+}
+
+/* bucket % lines without a division (Lemire, Kaser, Kurz 2019): right for 32 bits. */
+static uint64_t remainder_of(const struct mirror *m, uint64_t bucket)
+{
+	if (bucket >> 32 || m->lines >> 32)
+		return bucket % m->lines;
+	return (uint64_t)((unsigned __int128)(m->inverse * bucket) * m->lines >> 64);
 }
 
 static uint64_t line_of(const struct mirror *m, uint64_t name)
 {
-	if (!(name & NODE) || m->lines < NODE_PART)
-		return name & (m->lines - 1);
-	uint64_t node = layout_word_unit(name) / (LAYOUT_BUCKET_BYTES / LAYOUT_UNIT_BYTES);
-	return m->lines - 1 - (node & (m->lines / NODE_PART - 1));
+	if (!(name & NODE))
+		return remainder_of(m, name);
+	return m->lines - 1 - layout_word_unit(name) % (m->lines / NODE_PART + 1);
 }
 
 static _Atomic uint64_t *line(struct mirror *m, uint64_t name)
@@ -93,24 +102,24 @@ static bool is_there(struct mirror *m, uint64_t name)
 	return atomic_load_explicit(tag_of(m, name), memory_order_relaxed) == name + 1;
 }
 
-static void store(struct mirror *m, uint64_t name, const uint64_t *words)
+static void store(struct mirror *m, uint64_t name, const uint64_t *words, unsigned count)
 {
 	if (!m)
 		return;
 	_Atomic uint64_t *to = line(m, name);
-	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++)
+	for (unsigned i = 0; i < count; i++)
 		atomic_store_explicit(to + i, words[i], memory_order_relaxed);
 	atomic_store_explicit(tag_of(m, name), name + 1, memory_order_relaxed);
 }
 
 void mirror_store(struct mirror *m, uint64_t bucket, const uint64_t *words)
 {
-	store(m, bucket, words);
+	store(m, bucket, words, LAYOUT_BUCKET_WORDS);
 }
 
 void mirror_store_node(struct mirror *m, uint64_t link, const uint64_t *words)
 {
-	store(m, node_name(link), words);
+	store(m, node_name(link), words, LAYOUT_NODE_WORDS);
 }
 
 void mirror_store_word(struct mirror *m, uint64_t bucket, unsigned slot, uint64_t word)
@@ -120,7 +129,7 @@ void mirror_store_word(struct mirror *m, uint64_t bucket, unsigned slot, uint64_
 	if (!m || slot >= LAYOUT_BUCKET_WORDS)
 		return;
 	if (!atomic_load_explicit(tag_of(m, bucket), memory_order_relaxed))
-		store(m, bucket, nothing);
+		store(m, bucket, nothing, LAYOUT_BUCKET_WORDS);
 	if (is_there(m, bucket))
 		atomic_store_explicit(line(m, bucket) + slot, word, memory_order_relaxed);
 }
@@ -136,8 +145,8 @@ void mirror_prefetch(const struct mirror *m, uint64_t bucket)
 		return;
 	uint64_t i = line_of(m, bucket);
 	__builtin_prefetch((const void *)&m->tag[i]);
-	__builtin_prefetch((const void *)(m->word + i * LAYOUT_BUCKET_WORDS));
-	__builtin_prefetch((const void *)(m->word + i * LAYOUT_BUCKET_WORDS + 8));
+	for (unsigned k = 0; k < LAYOUT_BUCKET_WORDS; k += 8)
+		__builtin_prefetch((const void *)(m->word + i * LAYOUT_BUCKET_WORDS + k));
 }
 
 typedef uint32_t quad __attribute__((vector_size(16), may_alias));
@@ -147,8 +156,8 @@ typedef uint32_t quad __attribute__((vector_size(16), may_alias));
  * as this is what a GET does most.  The loads are not atomic to the language, though
  * each word's is to the machine: what is found is loaded again.
  */
-__attribute__((no_sanitize("thread"))) static unsigned matching(const _Atomic uint64_t *at,
-								unsigned fp)
+__attribute__((no_sanitize("thread"))) static uint32_t matching(const _Atomic uint64_t *at,
+								unsigned count, unsigned fp)
 {
 	const uint32_t shift = LAYOUT_FP_SHIFT - 32, mask = ((1u << LAYOUT_FP_BITS) - 1) << shift;
 	const quad masks = { 0, mask, 0, mask }, want = { 0, fp << shift, 0, fp << shift };
@@ -156,32 +165,42 @@ __attribute__((no_sanitize("thread"))) static unsigned matching(const _Atomic ui
 	quad bit = { 0, 1, 0, 2 }, bits = { 0 };
 
 	static_assert(LAYOUT_FP_SHIFT >= 32, "a fingerprint is in the upper half");
-	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS / 2; i++, bit <<= 2)
+	static_assert(LAYOUT_BUCKET_WORDS <= 32, "a bit for each word");
+	for (unsigned i = 0; i < count / 2; i++, bit <<= 2)
 		bits |= (quad)(((from[i] ^ want) & masks) == 0) & bit;
 	return bits[1] | bits[3];
 }
 
+/* The first entry among the words that has the fingerprint, or 0. */
+static inline uint64_t entry_in(const _Atomic uint64_t *at, unsigned count, unsigned fp)
+{
+	for (uint32_t bits = matching(at, count, fp); bits; bits &= bits - 1) {
+		uint64_t w = atomic_load_explicit(at + __builtin_ctz(bits), memory_order_relaxed);
+		if (layout_word_fp(w) == fp && !layout_word_is_empty(w) &&
+		    !layout_word_is_chain(w))
+			return w;
+	}
+	return 0;
+}
+
 bool mirror_find(struct mirror *m, uint64_t bucket, unsigned fp, uint64_t *word)
 {
-	uint64_t name = bucket, w;
+	unsigned count = LAYOUT_BUCKET_WORDS;
+	uint64_t name = bucket;
 
 	*word = 0;
 	if (!m || !is_there(m, bucket))
 		return false;
-	for (unsigned n = 0; n < CHAIN_MAX; n++) {
-		_Atomic uint64_t *at = line(m, name);
-		for (unsigned bits = matching(at, fp); bits; bits &= bits - 1) {
-			w = atomic_load_explicit(at + __builtin_ctz(bits), memory_order_relaxed);
-			if (layout_word_fp(w) == fp && !layout_word_is_empty(w) &&
-			    !layout_word_is_chain(w)) {
-				*word = w;
-				return true;
-			}
-		}
-		w = atomic_load_explicit(at + LAYOUT_BUCKET_WORDS - 1, memory_order_relaxed);
-		if (!layout_word_is_chain(w) || !is_there(m, node_name(w)))
+	for (unsigned n = 0; n < CHAIN_MAX; n++, count = LAYOUT_NODE_WORDS) {
+		const _Atomic uint64_t *at = line(m, name);
+		*word = entry_in(at, count, fp);
+		if (*word)
 			break;
-		name = node_name(w);
+		uint64_t link = atomic_load_explicit(at + count - 1, memory_order_relaxed);
+		if (!layout_word_is_chain(link) || !layout_link_may_lead_to(link, fp) ||
+		    !is_there(m, node_name(link)))
+			break;
+		name = node_name(link);
 	}
 	return true;
 }

@@ -20,7 +20,7 @@
  * ---------
  * Grouped linear hashing with two choices.  A key has two 64-bit hashes, a and
  * b (the low and the high half of XXH3-128 of the key); each names one bucket
- * of 16 words, and the key's entry is in either, or in the overflow nodes
+ * of 32 words, and the key's entry is in either, or in the overflow nodes
  * chained to either.  The index grows by one bucket at a time: the groups are
  * expanded in turn, from 2 to 3 to 4 buckets, and four buckets are two groups
  * of the next level.  epoch = 2 * level + (1 if the group has 3 buckets).  An
@@ -60,10 +60,13 @@ static_assert(sizeof(struct layout_header) == 32, "layout");
 
 /* ------------------------------------------------------------------ index */
 
-#define LAYOUT_BUCKET_WORDS 16u
+#define LAYOUT_BUCKET_WORDS 32u
 #define LAYOUT_BUCKET_BYTES (8u * LAYOUT_BUCKET_WORDS)
+/* An overflow node: what a bucket needs beyond its words is little. */
+#define LAYOUT_NODE_WORDS 4u
+#define LAYOUT_NODE_BYTES (8u * LAYOUT_NODE_WORDS)
 /* Groups at level 0 are 2^LAYOUT_BASE_BITS, of two buckets each. */
-#define LAYOUT_BASE_BITS 6u
+#define LAYOUT_BASE_BITS 5u
 #define LAYOUT_BUCKETS_MIN (2ull << LAYOUT_BASE_BITS)
 #define LAYOUT_LEVEL_MAX 28u
 
@@ -72,8 +75,9 @@ static_assert(sizeof(struct layout_header) == 32, "layout");
  *
  *     bit  0..34  location in units from the table's start; 0 = empty
  *     bit 35..45  length code; 0 = the location is that of an overflow node
- *     bit 46..60  fingerprint (overflow node: its generation)
- *     bit 61..63  epoch: the two low bits, and of word i bit 2 + i
+ *     bit 46..60  fingerprint; overflow node: 46..57 the classes of fingerprints
+ *                 that are in it and behind it, a bit each, 58..60 its generation
+ *     bit 61..63  epoch: the two low bits, and of word i < 16 bit 2 + i
  *
  * So every word tells a reader whether its bucket is being rewritten, and all
  * together the whole epoch: a view of the index can be old, never ambiguous.
@@ -91,7 +95,7 @@ static_assert(sizeof(struct layout_header) == 32, "layout");
 struct layout_bucket {
 	uint64_t word[LAYOUT_BUCKET_WORDS];
 };
-static_assert(sizeof(struct layout_bucket) == 128, "layout");
+static_assert(sizeof(struct layout_bucket) == 256, "layout");
 
 static inline uint64_t layout_word(uint64_t unit, unsigned len_code, unsigned fp)
 {
@@ -128,10 +132,45 @@ static inline bool layout_word_is_chain(uint64_t word)
 	return layout_word_unit(word) != 0 && layout_word_len_code(word) == 0;
 }
 
+/*
+ * The last word of full words links an overflow node: length code 0, and which keys may
+ * be there, so that a reader of one that surely is not has no need to look.  A class is
+ * in the link before an entry is behind it, and stays for as long as the link.
+ */
+#define LAYOUT_CLASSES 12u
+#define LAYOUT_GENERATION_BITS 3u
+static_assert(LAYOUT_CLASSES + LAYOUT_GENERATION_BITS == LAYOUT_FP_BITS, "layout");
+#define LAYOUT_CLASSES_MASK (((1ull << LAYOUT_CLASSES) - 1) << LAYOUT_FP_SHIFT)
+
+static inline uint64_t layout_class(unsigned fp)
+{
+	return 1ull << (LAYOUT_FP_SHIFT + (fp * LAYOUT_CLASSES >> LAYOUT_FP_BITS));
+}
+
+static inline uint64_t layout_link(uint64_t unit, unsigned generation)
+{
+	unsigned g = generation & ((1u << LAYOUT_GENERATION_BITS) - 1);
+	return unit | (uint64_t)g << (LAYOUT_FP_SHIFT + LAYOUT_CLASSES);
+}
+
+static inline bool layout_link_may_lead_to(uint64_t link, unsigned fp)
+{
+	return link & layout_class(fp);
+}
+
+/* Whether two words link one use of one node. */
+static inline bool layout_is_same_link(uint64_t a, uint64_t b)
+{
+	return ((a ^ b) & ~LAYOUT_CLASSES_MASK) == 0;
+}
+
 /* The word's own three bits of the epoch, as they stand in word i. */
+#define LAYOUT_EPOCH_WORDS 16u
+
 static inline uint64_t layout_epoch_bits(unsigned epoch, unsigned i)
 {
-	return (uint64_t)((epoch & 3) | ((epoch >> (2 + i)) & 1) << 2) << LAYOUT_EPOCH_SHIFT;
+	unsigned high = i < LAYOUT_EPOCH_WORDS ? (epoch >> (2 + i)) & 1 : 0;
+	return (uint64_t)((epoch & 3) | high << 2) << LAYOUT_EPOCH_SHIFT;
 }
 
 /* Sets *epoch if all words agree on one; a bucket under rewriting has none. */
@@ -142,7 +181,8 @@ static inline bool layout_bucket_epoch(const uint64_t *word, unsigned *epoch)
 		unsigned bits = (unsigned)(word[i] >> LAYOUT_EPOCH_SHIFT);
 		if ((bits & 3) != (e & 3))
 			return false;
-		e |= (bits >> 2) << (2 + i);
+		if (i < LAYOUT_EPOCH_WORDS)
+			e |= (bits >> 2) << (2 + i);
 	}
 	*epoch = e;
 	return true;

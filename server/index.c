@@ -32,15 +32,16 @@
 
 #define LOCKS 4096u
 #define NODES_PER_CHUNK 512u
-/* Grow above 87 % of the buckets' words.  Overflow nodes don't count: they would
+/* Grow above 83 % of the buckets' words.  Overflow nodes don't count: they would
  * keep the index small, and so make more of themselves. */
-#define LOAD_NUMERATOR 87u
+#define LOAD_NUMERATOR 83u
 #define LOAD_DENOMINATOR 100u
 #define GROW_STEPS 2u
 /* The most that one bucket may carry: bounds every scratch array here. */
 #define BUCKET_ENTRIES_MAX 256u
+#define BUCKET_NODES_MAX (BUCKET_ENTRIES_MAX / (LAYOUT_NODE_WORDS - 1u) + 2u)
 /* What one expansion may need: its buckets written anew and their leavers. */
-#define NODES_RESERVED (2u * 3u * (BUCKET_ENTRIES_MAX / 15u + 2u))
+#define NODES_RESERVED (2u * 3u * BUCKET_NODES_MAX)
 
 struct lock {
 	atomic_flag held;
@@ -163,7 +164,7 @@ static const struct layout_item *item_of(struct index *x, uint64_t word)
 static bool pool_fill(struct index *x, size_t n)
 {
 	while (x->pool_used < n) {
-		size_t bytes = NODES_PER_CHUNK * LAYOUT_BUCKET_BYTES;
+		size_t bytes = NODES_PER_CHUNK * LAYOUT_NODE_BYTES;
 		if (x->pool_room < x->pool_nodes + NODES_PER_CHUNK) {
 			size_t room = 2 * x->pool_room + NODES_PER_CHUNK;
 			uint64_t *pool = realloc(x->pool, room * sizeof *pool);
@@ -178,7 +179,7 @@ static bool pool_fill(struct index *x, size_t n)
 		x->pool_nodes += NODES_PER_CHUNK;
 		for (unsigned i = 0; i < NODES_PER_CHUNK; i++)
 			x->pool[x->pool_used++] =
-				table_offset(x->table, chunk) + i * LAYOUT_BUCKET_BYTES;
+				table_offset(x->table, chunk) + i * LAYOUT_NODE_BYTES;
 	}
 	return true;
 }
@@ -195,15 +196,15 @@ static uint64_t node_new(struct index *x, unsigned epoch, size_t reserve)
 	pthread_mutex_lock(&x->pool_lock);
 	if (pool_fill(x, 1 + reserve)) {
 		offset = x->pool[--x->pool_used];
-		generation = ++x->generation & ((1u << LAYOUT_FP_BITS) - 1);
+		generation = ++x->generation;
 	}
 	pthread_mutex_unlock(&x->pool_lock);
 	if (!offset)
 		return 0;
-	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++)
+	for (unsigned i = 0; i < LAYOUT_NODE_WORDS; i++)
 		put(words_at(x, offset), i, 0, epoch);
 	atomic_fetch_add_explicit(&x->nodes, 1, memory_order_relaxed);
-	return layout_word(offset / LAYOUT_UNIT_BYTES, 0, generation);
+	return layout_link(offset / LAYOUT_UNIT_BYTES, generation);
 }
 
 static void node_delete(struct index *x, uint64_t word)
@@ -222,11 +223,34 @@ static bool pool_reserve(struct index *x)
 	return ok;
 }
 
-/* The node behind these words, or NULL. */
-static _Atomic uint64_t *next_node(struct index *x, const _Atomic uint64_t *at)
+/* The words of a bucket, or of a node behind it. */
+struct words {
+	_Atomic uint64_t *at;
+	unsigned count;
+	uint64_t bucket; /* its number; ~0 of a node */
+};
+
+static struct words words_of(struct index *x, uint64_t bucket)
 {
-	uint64_t last = get(at, LAYOUT_BUCKET_WORDS - 1);
-	return layout_word_is_chain(last) ? words_at(x, layout_word_offset(last)) : NULL;
+	return (struct words){ bucket_words(x, bucket), LAYOUT_BUCKET_WORDS, bucket };
+}
+
+/* The link behind these words, or 0. */
+static uint64_t link_of(const struct words *w)
+{
+	uint64_t last = get(w->at, w->count - 1);
+	return layout_word_is_chain(last) ? last : 0;
+}
+
+/* Goes on to the node behind these words; false if there is none. */
+static bool next_node(struct index *x, struct words *w)
+{
+	uint64_t link = link_of(w);
+
+	if (!link)
+		return false;
+	*w = (struct words){ words_at(x, layout_word_offset(link)), LAYOUT_NODE_WORDS, ~0ull };
+	return true;
 }
 
 /* ------------------------------------------------------- find and change */
@@ -237,20 +261,22 @@ static bool is_key(struct index *x, uint64_t word, const void *key, unsigned key
 	return layout_key_bytes(item->lengths) == key_bytes && !memcmp(item->data, key, key_bytes);
 }
 
-static bool find_in(struct index *x, _Atomic uint64_t *at, uint64_t bucket, unsigned fp,
-		    const void *key, unsigned key_bytes, struct index_entry *e)
+static bool find_in(struct index *x, uint64_t bucket, unsigned fp, const void *key,
+		    unsigned key_bytes, struct index_entry *e)
 {
-	for (; at; at = next_node(x, at), bucket = ~0ull) {
-		for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++) {
-			uint64_t w = get(at, i);
-			if (layout_word_is_empty(w) || layout_word_is_chain(w) ||
-			    layout_word_fp(w) != fp || !is_key(x, w, key, key_bytes))
+	struct words w = words_of(x, bucket);
+
+	do {
+		for (unsigned i = 0; i < w.count; i++) {
+			uint64_t word = get(w.at, i);
+			if (layout_word_is_empty(word) || layout_word_is_chain(word) ||
+			    layout_word_fp(word) != fp || !is_key(x, word, key, key_bytes))
 				continue;
-			*e = (struct index_entry){ .at = at + i, .word = w, .bucket = bucket,
-						   .slot = i };
+			*e = (struct index_entry){ .at = w.at + i, .word = word,
+						   .bucket = w.bucket, .slot = i };
 			return true;
 		}
-	}
+	} while (next_node(x, &w));
 	return false;
 }
 
@@ -259,18 +285,18 @@ bool index_find(struct index *x, const struct index_spot *s, const void *key, un
 {
 	unsigned fp = layout_fp(s->hash.a);
 
-	if (find_in(x, bucket_words(x, s->bucket[0]), s->bucket[0], fp, key, key_bytes, e))
+	if (find_in(x, s->bucket[0], fp, key, key_bytes, e))
 		return true;
 	return s->bucket[1] != s->bucket[0] &&
-	       find_in(x, bucket_words(x, s->bucket[1]), s->bucket[1], fp, key, key_bytes, e);
+	       find_in(x, s->bucket[1], fp, key, key_bytes, e);
 }
 
-static unsigned free_words(const _Atomic uint64_t *at, unsigned *first)
+static unsigned free_words(const struct words *w, unsigned *first)
 {
 	unsigned n = 0;
 
-	for (unsigned i = LAYOUT_BUCKET_WORDS; i-- > 0;) {
-		if (layout_word_is_empty(get(at, i))) {
+	for (unsigned i = w->count; i-- > 0;) {
+		if (layout_word_is_empty(get(w->at, i))) {
 			*first = i;
 			n++;
 		}
@@ -282,18 +308,19 @@ static unsigned free_words(const _Atomic uint64_t *at, unsigned *first)
  * Hangs a node behind full words and puts the entry that stood in the last of
  * them, and the new one, into it, before it is linked.
  */
-static bool extend(struct index *x, _Atomic uint64_t *at, unsigned epoch, uint64_t word,
+static bool extend(struct index *x, const struct words *w, unsigned epoch, uint64_t word,
 		   size_t reserve, struct index_entry *e)
 {
-	unsigned last = LAYOUT_BUCKET_WORDS - 1;
-	uint64_t link = node_new(x, epoch, reserve);
+	unsigned last = w->count - 1;
+	uint64_t link = node_new(x, epoch, reserve), moved = get(w->at, last);
 
 	if (!link)
 		return false;
 	_Atomic uint64_t *node = words_at(x, layout_word_offset(link));
-	put(node, 0, get(at, last), epoch);
+	put(node, 0, moved, epoch);
 	put(node, 1, word, epoch);
-	put(at, last, link, epoch);
+	link |= layout_class(layout_word_fp(moved)) | layout_class(layout_word_fp(word));
+	put(w->at, last, link, epoch);
 	*e = (struct index_entry){ .at = node + 1, .word = get(node, 1), .bucket = ~0ull,
 				   .slot = 1 };
 	return true;
@@ -303,29 +330,31 @@ static bool extend(struct index *x, _Atomic uint64_t *at, unsigned epoch, uint64
 static bool add(struct index *x, uint64_t bucket, unsigned epoch, uint64_t word, size_t reserve,
 		struct index_entry *e)
 {
-	_Atomic uint64_t *at = bucket_words(x, bucket), *next;
+	struct words w = words_of(x, bucket);
 	unsigned slot;
 
-	for (;; at = next, bucket = ~0ull) {
-		if (free_words(at, &slot)) {
-			put(at, slot, word, epoch);
-			*e = (struct index_entry){ .at = at + slot, .word = get(at, slot),
-						   .bucket = bucket, .slot = slot };
+	for (;;) {
+		if (free_words(&w, &slot)) {
+			put(w.at, slot, word, epoch);
+			*e = (struct index_entry){ .at = w.at + slot, .word = get(w.at, slot),
+						   .bucket = w.bucket, .slot = slot };
 			return true;
 		}
-		next = next_node(x, at);
-		if (!next)
-			return extend(x, at, epoch, word, reserve, e);
+		uint64_t link = link_of(&w);
+		if (!link)
+			return extend(x, &w, epoch, word, reserve, e);
+		/* Readers have to know that it may be there before it is. */
+		put(w.at, w.count - 1, link | layout_class(layout_word_fp(word)), epoch);
+		next_node(x, &w);
 	}
 }
 
 bool index_insert(struct index *x, const struct index_spot *s, uint64_t unit, unsigned len_code,
 		  struct index_entry *e)
 {
+	struct words w[2] = { words_of(x, s->bucket[0]), words_of(x, s->bucket[1]) };
 	unsigned slot;
-	unsigned free0 = free_words(bucket_words(x, s->bucket[0]), &slot);
-	unsigned free1 = free_words(bucket_words(x, s->bucket[1]), &slot);
-	unsigned which = free1 > free0;
+	unsigned which = free_words(&w[1], &slot) > free_words(&w[0], &slot);
 
 	if (!add(x, s->bucket[which], s->epoch[which],
 		 layout_word(unit, len_code, layout_fp(s->hash.a)), NODES_RESERVED, e))
@@ -354,8 +383,8 @@ void index_remove(struct index *x, struct index_entry *e)
 struct content {
 	uint64_t word[BUCKET_ENTRIES_MAX];
 	bool leaves[BUCKET_ENTRIES_MAX];
-	unsigned n; /* entry i < 16 stood in word i of the bucket */
-	uint64_t node[BUCKET_ENTRIES_MAX / LAYOUT_BUCKET_WORDS + 2]; /* links */
+	unsigned n; /* entry i < LAYOUT_BUCKET_WORDS stood in word i of the bucket */
+	uint64_t node[BUCKET_NODES_MAX]; /* links */
 	unsigned nodes;
 };
 
@@ -373,32 +402,56 @@ static bool entry_leaves(struct index *x, uint64_t word, uint64_t p, unsigned ep
 
 static bool collect(struct index *x, uint64_t p, unsigned epoch, struct content *c)
 {
-	_Atomic uint64_t *at = bucket_words(x, p);
+	struct words w = words_of(x, p);
 
 	c->n = LAYOUT_BUCKET_WORDS;
 	c->nodes = 0;
-	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++)
-		__builtin_prefetch(item_of(x, get(at, i)));
-	for (bool first = true; at; at = next_node(x, at), first = false) {
-		for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++) {
-			uint64_t w = get(at, i);
-			bool empty = layout_word_is_empty(w) || layout_word_is_chain(w);
-			if (layout_word_is_chain(w)) {
-				if (c->nodes == sizeof c->node / sizeof c->node[0])
+	for (unsigned i = 0; i < w.count; i++)
+		__builtin_prefetch(item_of(x, get(w.at, i)));
+	do {
+		for (unsigned i = 0; i < w.count; i++) {
+			uint64_t word = get(w.at, i);
+			bool empty = layout_word_is_empty(word) || layout_word_is_chain(word);
+			if (layout_word_is_chain(word)) {
+				if (c->nodes == BUCKET_NODES_MAX)
 					return false;
-				c->node[c->nodes++] = w;
+				c->node[c->nodes++] = word;
 			}
-			if (!first && (empty || c->n == BUCKET_ENTRIES_MAX)) {
+			if (w.bucket != p && (empty || c->n == BUCKET_ENTRIES_MAX)) {
 				if (!empty)
 					return false;
 				continue;
 			}
-			unsigned k = first ? i : c->n++;
-			c->word[k] = empty ? 0 : w;
-			c->leaves[k] = !empty && entry_leaves(x, w, p, epoch);
+			unsigned k = w.bucket == p ? i : c->n++;
+			c->word[k] = empty ? 0 : word;
+			c->leaves[k] = !empty && entry_leaves(x, word, p, epoch);
 		}
-	}
+	} while (next_node(x, &w));
 	return true;
+}
+
+/* Links as many nodes as n entries need, the last one first. */
+static uint64_t new_chain(struct index *x, unsigned epoch, const uint64_t *entry, unsigned n)
+{
+	const unsigned last = LAYOUT_NODE_WORDS - 1;
+	unsigned first = n <= LAYOUT_NODE_WORDS ? 0 : (n - 2) / last * last;
+	uint64_t link = 0, classes = 0;
+
+	for (;; first -= last) {
+		uint64_t next = link;
+		unsigned count = next ? last : n - first;
+		link = node_new(x, epoch, 0);
+		_Atomic uint64_t *node = words_at(x, layout_word_offset(link));
+		for (unsigned i = 0; i < count; i++) {
+			put(node, i, entry[first + i], epoch);
+			classes |= layout_class(layout_word_fp(entry[first + i]));
+		}
+		if (next)
+			put(node, last, next, epoch);
+		link |= classes;
+		if (!first)
+			return link;
+	}
 }
 
 /* The stayers that stood in overflow nodes: into the bucket, the rest to a new chain. */
@@ -406,38 +459,20 @@ static void write_anew(struct index *x, uint64_t p, unsigned epoch, struct conte
 {
 	_Atomic uint64_t *at = bucket_words(x, p);
 	const unsigned last = LAYOUT_BUCKET_WORDS - 1;
-	uint64_t fresh[LAYOUT_BUCKET_WORDS];
-	unsigned next = LAYOUT_BUCKET_WORDS, over = 0;
+	uint64_t fresh[LAYOUT_BUCKET_WORDS], over[BUCKET_ENTRIES_MAX];
+	unsigned n = 0, next = 0;
 
 	for (unsigned k = LAYOUT_BUCKET_WORDS; k < c->n; k++)
-		over += !c->leaves[k];
+		if (!c->leaves[k])
+			over[n++] = c->word[k];
 	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++) {
 		fresh[i] = c->leaves[i] ? 0 : c->word[i];
 		/* The last word stays free for the link unless all the rest fits. */
-		for (; !fresh[i] && over && (i < last || over == 1) && next < c->n; next++) {
-			if (c->leaves[next])
-				continue;
-			fresh[i] = c->word[next];
-			over--;
-		}
+		if (!fresh[i] && next < n && (i < last || next + 1 == n))
+			fresh[i] = over[next++];
 	}
-	if (over) {
-		uint64_t link = node_new(x, epoch, 0);
-		_Atomic uint64_t *node = words_at(x, layout_word_offset(link));
-		fresh[last] = link;
-		for (unsigned slot = 0; over; next++) {
-			if (c->leaves[next])
-				continue;
-			if (slot == last && over > 1) {
-				uint64_t more = node_new(x, epoch, 0);
-				put(node, last, more, epoch);
-				node = words_at(x, layout_word_offset(more));
-				slot = 0;
-			}
-			put(node, slot++, c->word[next], epoch);
-			over--;
-		}
-	}
+	if (next < n)
+		fresh[last] = new_chain(x, epoch, over + next, n - next);
 	/* The link last: until then the old chain is complete. */
 	for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++)
 		put(at, i, fresh[i], epoch);
@@ -614,17 +649,18 @@ uint64_t index_overflow_nodes(const struct index *x)
 static unsigned walk_locked(struct index *x, uint64_t bucket, unsigned skip,
 			    bool (*each)(void *arg, const struct layout_item *item), void *arg)
 {
+	struct words w = words_of(x, bucket);
 	unsigned place = 0;
 
-	for (_Atomic uint64_t *at = bucket_words(x, bucket); at; at = next_node(x, at)) {
-		for (unsigned i = 0; i < LAYOUT_BUCKET_WORDS; i++, place++) {
-			uint64_t w = get(at, i);
-			if (place < skip || layout_word_is_empty(w) || layout_word_is_chain(w))
+	do {
+		for (unsigned i = 0; i < w.count; i++, place++) {
+			uint64_t word = get(w.at, i);
+			if (place < skip || layout_word_is_empty(word) || layout_word_is_chain(word))
 				continue;
-			if (!each(arg, item_of(x, w)))
+			if (!each(arg, item_of(x, word)))
 				return place;
 		}
-	}
+	} while (next_node(x, &w));
 	return place;
 }
 

@@ -72,7 +72,7 @@ static void add_index(struct out *o, const struct server *s)
 
 	add(o, "\"index\":{\"buckets\":%llu,\"overflow_nodes\":%llu,\"load\":%.4f},",
 	    (unsigned long long)buckets, (unsigned long long)nodes,
-	    (double)keys / (double)(LAYOUT_BUCKET_WORDS * (buckets + nodes)));
+	    (double)keys / (double)(LAYOUT_BUCKET_WORDS * buckets + LAYOUT_NODE_WORDS * nodes));
 }
 
 static void add_locks(struct out *o, const struct server *s)

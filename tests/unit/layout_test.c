@@ -195,6 +195,33 @@ static void test_even_shares(void **state)
 		assert_in_range(count[i], HASHES / n * 9 / 10, HASHES / n * 11 / 10);
 }
 
+/* A link says of each fingerprint that was added that it may be behind it, of few others. */
+static void test_links(void **state)
+{
+	uint64_t link = layout_link(12345, 9) | layout_epoch_bits(6, 3);
+	const unsigned fps[] = { 0, 77, (1u << LAYOUT_FP_BITS) - 1 };
+	unsigned may = 0;
+
+	(void)state;
+	for (unsigned fp = 0; fp < 1u << LAYOUT_FP_BITS; fp++)
+		assert_false(layout_link_may_lead_to(link, fp));
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t more = link | layout_class(fps[i]);
+		assert_true(layout_is_same_link(link, more));
+		link = more;
+	}
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(layout_link_may_lead_to(link, fps[i]));
+	for (unsigned fp = 0; fp < 1u << LAYOUT_FP_BITS; fp++)
+		may += layout_link_may_lead_to(link, fp);
+	assert_in_range(may, 1, 3 * (1u << LAYOUT_FP_BITS) / LAYOUT_CLASSES + 3);
+	assert_true(layout_word_is_chain(link));
+	assert_int_equal(layout_word_unit(link), 12345);
+	assert_int_equal(link & LAYOUT_EPOCH_MASK, layout_epoch_bits(6, 3));
+	assert_false(layout_is_same_link(link, layout_link(12345, 10)));
+	assert_false(layout_is_same_link(layout_link(12346, 9), layout_link(12345, 9)));
+}
+
 static void test_views(void **state)
 {
 	struct layout_view v;
@@ -202,8 +229,8 @@ static void test_views(void **state)
 	(void)state;
 	v = layout_view(LAYOUT_BUCKETS_MIN);
 	assert_true(v.level == 0 && v.three == 0 && v.split == 0);
-	v = layout_view(LAYOUT_BUCKETS_MIN + 63);
-	assert_true(v.level == 0 && v.three == 0 && v.split == 63);
+	v = layout_view(LAYOUT_BUCKETS_MIN + 31);
+	assert_true(v.level == 0 && v.three == 0 && v.split == 31);
 	v = layout_view(3 << LAYOUT_BASE_BITS);
 	assert_true(v.level == 0 && v.three == 1 && v.split == 0);
 	v = layout_view(4 << LAYOUT_BASE_BITS);
@@ -339,6 +366,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_links),
 		cmocka_unit_test(test_bijection),
 		cmocka_unit_test(test_moves_within_a_group),
 		cmocka_unit_test(test_places_keep_their_bucket),
