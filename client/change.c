@@ -127,6 +127,12 @@ static int result_of_status(struct op *op, uint64_t status)
 		return failed(op, KVD_ERANGE, "the sum does not fit 64 bits: the value was left as it is");
 	case WIRE_EDENIED:
 		return session_denied(op->session);
+	case WIRE_EDISK:
+		return failed(op, KVD_EDISK, "kvd's disk is full or broken: nothing was changed (its log "
+					     "says more)");
+	case WIRE_EUNKNOWN:
+		return failed(op, KVD_EUNKNOWN, "kvd's disk failed: the change was not made, but may be "
+						"found after kvd is started again");
 	case WIRE_ESTOPPING:
 		return failed(op, KVD_ECONNECT, "kvd is stopping");
 	default:

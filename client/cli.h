@@ -104,6 +104,7 @@ int cli_get_tree(struct cli *cli, const struct cli_args *args);
 int cli_check_tree(struct cli *cli, const struct cli_args *args);
 int cli_ping(struct cli *cli, const struct cli_args *args);
 int cli_info(struct cli *cli, const struct cli_args *args);
+int cli_backup(struct cli *cli, const struct cli_args *args);
 int cli_stats(struct cli *cli, const struct cli_args *args);
 int cli_user(struct cli *cli, const struct cli_args *args);
 int cli_devices(struct cli *cli, const struct cli_args *args);

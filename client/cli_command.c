@@ -97,6 +97,10 @@ const struct cli_command cli_commands[] = {
 	  "Reads the value of each file that put-tree would store, and compares every byte.\n"
 	  "The status is 1 if one differs or is not there.", tree_options, 1, 1,
 	  cli_check_tree },
+	{ "backup", "DIR", "copy what is durable",
+	  "Makes a copy of all that kvd keeps in its --data-dir, while it serves, in a new\n"
+	  "folder of kvd's machine, which is named from / on. To go back to it, start kvd\n"
+	  "with a copy of that folder as --data-dir.", NULL, 1, 1, cli_backup },
 	{ "ping", "", "measure the round trip",
 	  "Measures round trips through a worker thread of kvd, one after another.",
 	  ping_options, 0, 0, cli_ping },

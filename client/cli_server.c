@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Commands on the server: ping, info, stats. */
+/* Commands on the server: ping, info, stats, backup. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +174,27 @@ int cli_stats(struct cli *cli, const struct cli_args *args)
 		cli_json_each(json, print_figure, &columns);
 	}
 	free(json);
+	return CLI_DONE;
+}
+
+int cli_backup(struct cli *cli, const struct cli_args *args)
+{
+	const struct cli_word *word = &args->operand[0];
+	kvd_session *session;
+	char path[1024];
+	int status, result;
+
+	if (word->bytes >= sizeof path || memchr(word->data, 0, word->bytes))
+		return cli_fail(cli, CLI_USAGE, "backup: that is no path");
+	memcpy(path, word->data, word->bytes);
+	path[word->bytes] = '\0';
+	session = cli_connect(cli, &status);
+	if (!session)
+		return status;
+	result = kvd_backup(session, path);
+	if (result < 0)
+		return cli_fail_session(cli, result);
+	puts("OK");
 	return CLI_DONE;
 }
 

@@ -26,13 +26,14 @@ const char *kvd_strerror(int result)
 		"too big", "busy", "protocol error", "no RDMA device", "buffer too small",
 		"the lock was lost", "the value is not a number", "the number is out of range",
 		"denied",
+		"the server's disk is full or broken",
 	};
 
 	if (result == KVD_NOT_FOUND)
 		return "not found";
 	if (result == KVD_CONDITION)
 		return "the condition was false";
-	if (result > 0 || result < KVD_EDENIED)
+	if (result > 0 || result < KVD_EDISK)
 		return "unknown result";
 	return words[-result];
 }
@@ -416,6 +417,9 @@ static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, s
 		return KVD_OK;
 	if (reply->status == WIRE_EDENIED)
 		return session_denied(s);
+	if (reply->status == WIRE_EDISK || reply->status == WIRE_EUNKNOWN)
+		return err_set(&s->err, KVD_EDISK, "the disk of kvd at %s is full or broken (its log says "
+			       "more)", s->client->addr.text);
 	return err_set(&s->err, KVD_EPROTOCOL, "%s answered with status %u", s->client->addr.text,
 		       reply->status);
 }

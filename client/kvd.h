@@ -73,6 +73,7 @@ extern "C" {
 #define KVD_ENUMBER (-13)  /* kvd_incr: the value is not a number; it stays */
 #define KVD_ERANGE (-14)   /* kvd_incr: the sum does not fit 64 bits; the value stays */
 #define KVD_EDENIED (-15)  /* kvd does not let this user in, or not do this */
+#define KVD_EDISK (-16)    /* kvd's disk is full or broken: no changes, but GETs go on */
 
 /* A result in a few words, for any value; static. */
 const char *kvd_strerror(int result);
@@ -474,6 +475,14 @@ int kvd_keys(kvd_session *session, const void *prefix, size_t prefix_bytes,
 
 /* A round trip through a worker thread of kvd.  Sets *round_trip_ns. */
 int kvd_ping(kvd_session *session, uint64_t *round_trip_ns);
+
+/*
+ * Makes a copy of what is durable (kvd --data-dir) in a new folder of kvd's machine,
+ * named from / on, while kvd serves; with all that was answered before the call.  Waits
+ * until it is made; it goes on if the connection is lost.  KVD_EINVAL: kvd has no data
+ * folder, or the path won't do; KVD_EDISK: it failed; kvd_session_error() says why.
+ */
+int kvd_backup(kvd_session *session, const char *path);
 
 /* kvd's figures as JSON, zero-terminated, allocated; free() it. */
 int kvd_stats(kvd_session *session, char **json);

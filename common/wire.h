@@ -92,8 +92,12 @@ enum wire_op {
 	WIRE_INCR = 14,   /* value: struct wire_incr; reply.value_bytes: the new number */
 	WIRE_APPEND = 15,
 	WIRE_TOUCH = 16,  /* a new ttl_ms for what is there */
+	WIRE_BACKUP = 17, /* key: the path of a folder to be made by kvd; reply.version: enum
+			   * wire_backup; payload: a sentence; ask again while it is running */
 	WIRE_OPS
 };
+
+enum wire_backup { WIRE_BACKUP_RUNNING = 0, WIRE_BACKUP_DONE = 1, WIRE_BACKUP_FAILED = 2 };
 
 enum wire_flag {
 	WIRE_PULL = 1,       /* the value is in the client's memory */
@@ -152,6 +156,8 @@ enum wire_status {
 	WIRE_ENUMBER = 10,      /* WIRE_INCR: the value is not a number */
 	WIRE_ERANGE = 11,       /* WIRE_INCR: the sum is none of 64 bits */
 	WIRE_EDENIED = 12,      /* the user may not; WIRE_HELLO: no such user, or no proof */
+	WIRE_EDISK = 13,        /* the disk is full or broken; nothing was done */
+	WIRE_EUNKNOWN = 14,     /* the disk failed: the change may be found after a restart */
 	WIRE_STATUSES
 };
 

@@ -2,7 +2,7 @@
 # bash completion of kvcli(1)
 
 _kvcli_commands='put get del exists keys flush lock update put-tree get-tree check-tree ping
-	info stats user devices help'
+	backup info stats user devices help'
 
 # The first word that is no option, nor the argument of one.
 _kvcli_command()

@@ -23,6 +23,8 @@ _kvd()
 		return
 		;;
 	--poll | -p) [ "${program##*/}" = kvd ] && words='adaptive busy event' ;;
+	--data-dir) compopt -o dirnames; COMPREPLY=(); return ;;
+	--durability) words='async sync' ;;
 	--log-level) words='error warn info debug' ;;
 	--log-to) words='stderr syslog journal' ;;
 	--device | -d)

@@ -24,4 +24,32 @@ bool item_is_expired(const struct store *store, const struct layout_item *item);
 /* Versions never repeat in a table's life (protocols.md, 11). */
 uint64_t next_version(struct store *store);
 
+/* A change under way: the stripe is marked and the buckets are locked. */
+struct work {
+	uint64_t stripe;
+	struct index_spot spot;
+	struct index_entry entry;
+	struct layout_item *old; /* NULL: there is no such key */
+};
+
+/* Locks the buckets again; the mark kept the item, but its entry may have moved. */
+void work_lock(struct store_worker *worker, struct work *work);
+/* Ends a change that did nothing. */
+void work_leave_unchanged(struct store_worker *worker, struct work *work);
+bool work_fits_in_place(const struct store_change *change, const struct work *work);
+/*
+ * Makes the change and ends it; `image`: what the old item is overwritten with, or
+ * NULL.  WIRE_EMEMORY: nothing was done, and it has not ended.
+ */
+int work_put(struct store_worker *worker, const struct store_change *change,
+	     const struct layout_item *image, struct work *work, struct store_result *result);
+void work_remove(struct store_worker *worker, struct work *work);
+
+/* commit.c: the same, once it is on disk.  STORE_COMMIT: change->item is the commit's. */
+/* Or WIRE_EMEMORY: nothing was done, and the change has not ended. */
+int commit_put(struct store_worker *worker, const struct store_change *change, struct work *work);
+/* Or WIRE_EMEMORY: nothing was done, and it has ended. */
+int commit_remove(struct store_worker *worker, struct work *work,
+		  const struct store_result *result);
+
 #endif

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,8 @@ static int make_store(struct server *s, struct err *err)
 	affinity_bind_memory(s);
 	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
 		return -1;
+	if (s->options.durable.dir && durable_open(&s->options.durable, &s->durable, err))
+		return -1;
 	s->fates = fates_new();
 	s->news = news_new();
 	s->workers = calloc(s->worker_count, sizeof *s->workers);
@@ -94,6 +97,29 @@ static int make_store(struct server *s, struct err *err)
 		if (worker_new(s, &s->workers[i], i, err))
 			return -1;
 	return s->limits.atomics ? locker_new(s, &s->locker, err) : 0;
+}
+
+static bool signal_came(void *arg)
+{
+	struct pollfd fd = { .fd = ((struct server *)arg)->signal_fd, .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
+}
+
+/* The table as it was, from the disk. */
+static int load(struct server *s, struct err *err)
+{
+	struct store_worker *workers[LAYOUT_WORKERS_MAX];
+
+	if (!s->durable)
+		return 0;
+	for (unsigned i = 0; i < s->worker_count; i++)
+		workers[i] = &s->workers[i].store;
+	if (durable_load(s->durable, s->store, workers, s->worker_count, signal_came, s, err) ||
+	    durable_start(s->durable, s->store, err))
+		return -1;
+	s->store->durable = s->durable;
+	return 0;
 }
 
 static int start(struct server *s, struct err *err)
@@ -141,6 +167,15 @@ static void say_ready(const struct server *s)
 		log_warn("%s", gate_line(s->gate));
 	else
 		log_info("%s", gate_line(s->gate));
+	if (!s->durable)
+		log_info("not durable: what is stored is gone when kvd ends (see --data-dir)");
+	else if (s->options.durable.durability == DURABILITY_SYNC)
+		log_info("durable in %s: a change is on disk before it is answered or readable",
+			 s->options.durable.dir);
+	else
+		log_info("durable in %s: if this machine dies, changes of the last %d ms and of one sync "
+			 "may be lost; if kvd dies, none", s->options.durable.dir,
+			 s->options.durable.lag_ms);
 	log_info("serving %s: %s of memory, %u worker%s, %llu lock stripes", s->addr.text,
 		 opt_format_size(s->options.memory_bytes, size, sizeof size), s->worker_count,
 		 s->worker_count == 1 ? "" : "s", (unsigned long long)s->table->stripes);
@@ -158,6 +193,7 @@ static void delete_workers(struct server *s)
 
 static void take_apart(struct server *s)
 {
+	durable_close(&s->durable);
 	if (s->workers)
 		delete_workers(s);
 	free(s->workers);
@@ -194,8 +230,9 @@ int main(int argc, char **argv)
 	pthread_mutex_init(&s->done_lock, NULL);
 	pthread_mutex_init(&s->conns_lock, NULL);
 	if (take_signals(s, &err) || open_device(s, &err) || make_store(s, &err) ||
-	    start(s, &err) || write_ready_file(s, &err)) {
+	    load(s, &err) || start(s, &err) || write_ready_file(s, &err)) {
 		log_error("%s", err.text);
+		durable_close(&s->durable); /* it may have written already */
 		return 1;
 	}
 	say_ready(s);

@@ -19,26 +19,33 @@ static void print_help(const struct opt *table)
 	printf("\nTry it: kvd & kvcli put name Ada; kvcli get name.  Manual: kvd(8).\n");
 }
 
+#ifdef HAVE_LIBMICROHTTPD
+#define METRICS "yes"
+#else
+#define METRICS "no, built without libmicrohttpd"
+#endif
+#ifdef HAVE_ROCKSDB
+#define DURABILITY "yes"
+#else
+#define DURABILITY "no, built without RocksDB"
+#endif
+
 static void print_version(void)
 {
-	printf("kvd %s\n  metrics: %s\n", PACKAGE_VERSION,
-#ifdef HAVE_LIBMICROHTTPD
-	       "yes"
-#else
-	       "no, built without libmicrohttpd"
-#endif
-	);
+	printf("kvd %s\n  metrics: %s\n  durability: %s\n", PACKAGE_VERSION, METRICS, DURABILITY);
 }
 
 int options_parse(struct options *o, int argc, char **argv, int *status)
 {
 	static const char *const polls[] = { "adaptive", "busy", "event", NULL };
+	static const char *const durabilities[] = { "async", "sync", NULL };
 	static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
 	bool help = false, version = false;
 	char error[512];
 
 	*o = (struct options){ .listen = "127.0.0.1:7480", .memory_bytes = 1ull << 30,
-			       .connections = 2500, .handshakes = 1000, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO };
+			       .connections = 2500, .handshakes = 1000, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO,
+			       .durable = { .durability = DURABILITY_SYNC, .lag_ms = 100 } };
 	const struct opt table[] = {
 		{ "listen", 'l', OPT_STRING, &o->listen, 0, 0, NULL, "ADDR[:PORT]",
 		  "serve this address (127.0.0.1:7480; port 0: any)" },
@@ -61,6 +68,12 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 		  "serve other machines without users" },
 		{ "handshakes", 0, OPT_INT, &o->handshakes, 0, 1000000, NULL, "N",
 		  "a second and address; 0: any number (1000)" },
+		{ "data-dir", 0, OPT_STRING, &o->durable.dir, 0, 0, NULL, "DIR",
+		  "keep all on disk there, and load it at start (not kept)" },
+		{ "durability", 0, OPT_CHOICE, &o->durable.durability, 0, 0, durabilities, "HOW",
+		  "sync: on disk before it is answered; async: soon after (sync)" },
+		{ "durability-lag", 0, OPT_INT, &o->durable.lag_ms, 1, 60000, NULL, "MS",
+		  "async: sync the disk so often: what may be lost (100)" },
 		{ "ready-file", 0, OPT_STRING, &o->ready_file, 0, 0, NULL, "PATH",
 		  "write ADDR:PORT there once it serves" },
 		{ "config", 0, OPT_STRING, &o->config, 0, 0, NULL, "FILE",

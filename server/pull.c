@@ -117,6 +117,16 @@ static void apply(struct worker *w, struct pull *p)
 		worker_report_lock(w, &p->report_ns, clock_ns());
 		return;
 	}
+	if (status == STORE_COMMIT) {
+		/* The commit has what it needs of the value, and answers. */
+		w->store.commit->conn = p->conn;
+		w->store.commit->request = *q;
+		p->conn->commits++;
+		if (append)
+			store_item_delete(&w->store, p->item);
+		pull_free(w, p);
+		return;
+	}
 	if (status != WIRE_OK || append)
 		store_item_delete(&w->store, p->item);
 	finish(w, p, (enum wire_status)status, &r);

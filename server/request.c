@@ -3,6 +3,7 @@
  * One request: checked against every limit before anything is looked at, then
  * executed, then answered.  A request that is malformed closes its connection.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
@@ -56,6 +57,17 @@ static enum request_fate answer_result(struct request *r, enum wire_status statu
 		count(status == WIRE_NOT_FOUND ? &r->worker->stats.not_found
 					       : &r->worker->stats.failed);
 	reply_send_result(r->worker, tx, result);
+	return REQUEST_DONE;
+}
+
+/* The change's record is on its way to the disk: answered when it is there. */
+static enum request_fate keep(struct request *r)
+{
+	struct commit *m = r->worker->store.commit;
+
+	m->conn = r->conn;
+	m->request = *r->head;
+	r->conn->commits++;
 	return REQUEST_DONE;
 }
 
@@ -220,6 +232,8 @@ static enum request_fate do_put(struct request *r)
 	int status = store_put(&r->worker->store, &c, &result);
 	if (status == STORE_ASIDE)
 		return REQUEST_ASIDE;
+	if (status == STORE_COMMIT)
+		return keep(r);
 	return answer_result(r, (enum wire_status)status, &result);
 }
 
@@ -231,6 +245,8 @@ static enum request_fate do_delete(struct request *r)
 
 	if (status == STORE_ASIDE)
 		return REQUEST_ASIDE;
+	if (status == STORE_COMMIT)
+		return keep(r);
 	return answer_result(r, (enum wire_status)status, &result);
 }
 
@@ -283,6 +299,8 @@ static enum request_fate do_txn(struct request *r)
 			     &result.version, &failed);
 	if (status == STORE_ASIDE)
 		return REQUEST_ASIDE;
+	if (status == STORE_COMMIT)
+		return keep(r);
 	result.value_bytes = failed;
 	return answer_result(r, (enum wire_status)status, &result);
 }
@@ -305,6 +323,10 @@ static enum request_fate do_compute(struct request *r)
 	int status = store_put(&r->worker->store, &c, &result);
 	if (status == STORE_ASIDE)
 		return REQUEST_ASIDE;
+	if (status == STORE_COMMIT) {
+		r->worker->store.commit->number = x.number;
+		return keep(r);
+	}
 	if (q->op == WIRE_INCR && status == WIRE_OK)
 		result.value_bytes = (uint64_t)x.number;
 	return answer_result(r, (enum wire_status)status, &result);
@@ -388,14 +410,42 @@ static enum request_fate do_keys(struct request *r)
 	return REQUEST_DONE;
 }
 
-static bool remove_one(struct request *r, const struct wire_key *key)
+/* A page of keys being deleted, some of which wait for the disk. */
+struct flush {
+	unsigned left;
+	enum wire_status status;
+	uint64_t next; /* cursor */
+};
+
+static enum request_fate answer_flush(struct request *r, const struct flush *f)
+{
+	bool all = f->status == WIRE_OK;
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, f->status);
+
+	/* What was deleted moved the others up: begin with the first of the bucket. */
+	reply_head(tx)->version = all ? f->next & ~0xfffull : r->head->version;
+	reply_send(r->worker, tx, 0);
+	return REQUEST_DONE;
+}
+
+/* Deletes one key; `later` is where it is counted if it waits for the disk. */
+static enum wire_status remove_one(struct request *r, const struct wire_key *key,
+				   struct flush *later)
 {
 	struct store_result result = { 0 };
 	struct store_change c = { .hash = hash_key(key->key, key->key_bytes),
 				  .key = key->key,
 				  .key_bytes = key->key_bytes };
+	int status = store_remove(&r->worker->store, &c, &result);
 
-	return store_remove(&r->worker->store, &c, &result) != STORE_ASIDE;
+	if (status == STORE_COMMIT) {
+		r->worker->store.commit->flush = later;
+		later->left++;
+		keep(r);
+	} else if (status == STORE_ASIDE) {
+		return WIRE_EBUSY;
+	}
+	return WIRE_OK;
 }
 
 /* Deletes a page of keys; the client asks again with the cursor until it is 0. */
@@ -403,19 +453,51 @@ static enum request_fate do_flush(struct request *r)
 {
 	uint8_t page[4096];
 	struct walk k = { .r = r, .out = page, .room = sizeof page };
-	uint64_t next = walk_page(&k, r->head->version), at = 0;
-	bool all = true;
+	struct flush *f = calloc(1, sizeof *f);
 
-	while (at < k.bytes) {
+	if (!f)
+		return answer(r, WIRE_EBUSY);
+	f->next = walk_page(&k, r->head->version);
+	for (uint64_t at = 0; at < k.bytes;) {
 		const struct wire_key *key = (const struct wire_key *)(page + at);
-		all &= remove_one(r, key);
+		if (remove_one(r, key, f) != WIRE_OK)
+			f->status = WIRE_EBUSY;
 		at += sizeof *key + key->key_bytes;
 	}
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, all ? WIRE_OK : WIRE_EBUSY);
-	/* What was deleted moved the others up: begin with the first of the bucket. */
-	reply_head(tx)->version = all ? next & ~0xfffull : r->head->version;
-	reply_send(r->worker, tx, 0);
+	if (f->left)
+		return REQUEST_DONE; /* request_committed() answers */
+	answer_flush(r, f);
+	free(f);
 	return REQUEST_DONE;
+}
+
+static void committed_flush(struct request *r, struct flush *f, int status)
+{
+	if (status != WIRE_OK && status != WIRE_NOT_FOUND)
+		f->status = (enum wire_status)status;
+	if (--f->left)
+		return;
+	answer_flush(r, f);
+	free(f);
+}
+
+void request_committed(struct worker *w, struct commit *m)
+{
+	struct commit asked = *m; /* which goes */
+	struct store_result result;
+	struct request r = { .worker = w, .conn = asked.conn, .head = &asked.request };
+	int status = commit_end(&w->store, m, &result);
+
+	if (status == STORE_COMMIT || status == STORE_SILENT)
+		return;
+	r.conn->commits--;
+	if (asked.flush) {
+		committed_flush(&r, asked.flush, status);
+		return;
+	}
+	if (asked.request.op == WIRE_INCR && status == WIRE_OK)
+		result.value_bytes = (uint64_t)asked.number;
+	answer_result(&r, (enum wire_status)status, &result);
 }
 
 static enum request_fate do_stats(struct request *r)
@@ -425,6 +507,29 @@ static enum request_fate do_stats(struct request *r)
 
 	reply_head(tx)->value_bytes = n;
 	reply_send(r->worker, tx, n);
+	return REQUEST_DONE;
+}
+
+static enum request_fate do_backup(struct request *r)
+{
+	struct server *s = r->worker->server;
+	char path[LAYOUT_KEY_BYTES_MAX + 1], text[600];
+
+	if (!s->durable)
+		return answer(r, WIRE_EUNSUPPORTED);
+	if (memchr(r->key, 0, r->head->key_bytes))
+		return answer(r, WIRE_EINVALID);
+	memcpy(path, r->key, r->head->key_bytes);
+	path[r->head->key_bytes] = '\0';
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	enum durable_backup b = durable_backup(s->durable, path, text, sizeof text);
+	static_assert((int)BACKUP_RUNNING == WIRE_BACKUP_RUNNING &&
+		      (int)BACKUP_DONE == WIRE_BACKUP_DONE &&
+		      (int)BACKUP_FAILED == WIRE_BACKUP_FAILED, "wire");
+	reply_head(tx)->version = (uint64_t)b;
+	reply_head(tx)->value_bytes = strlen(text);
+	memcpy(reply_payload(tx), text, strlen(text));
+	reply_send(r->worker, tx, strlen(text));
 	return REQUEST_DONE;
 }
 
@@ -500,6 +605,7 @@ static const struct {
 	[WIRE_INCR] = { do_compute, ROLE_WRITE, true, true, false },
 	[WIRE_APPEND] = { do_compute, ROLE_WRITE, true, true, false },
 	[WIRE_TOUCH] = { do_compute, ROLE_WRITE, true, false, false },
+	[WIRE_BACKUP] = { do_backup, ROLE_ADMIN, true, false, false },
 };
 
 /* What is wrong with a message, or NULL. */

@@ -40,6 +40,7 @@ struct options {
 	const char *users;
 	bool insecure;
 	int handshakes; /* a second and address; 0: any number */
+	struct durable_options durable; /* dir NULL: no database */
 	const char *ready_file;
 	const char *config;
 	int log_level;
@@ -61,6 +62,7 @@ struct server {
 	struct table *table;
 	struct store *store;
 	struct http *http; /* NULL: no --metrics */
+	struct durable *durable; /* NULL: no database */
 	struct locker *locker; /* NULL: the device has no atomics */
 	struct gate *gate;
 	struct fates *fates;
@@ -143,6 +145,7 @@ struct conn {
 	_Atomic uint64_t stuck_ns; /* since when the first of `sends` waits; 0: there is none */
 	uint32_t sends;  /* with a buffer, not yet completed */
 	uint32_t pulls;
+	uint32_t commits; /* changes of it that wait for the disk */
 	uint64_t close_ns; /* give up waiting at */
 	struct tx *chain, **chain_end; /* replies of this round */
 	struct conn *dirty_next;
@@ -222,6 +225,7 @@ struct worker {
 
 	struct deferred *deferred;
 	uint32_t deferred_count;
+	struct durable_op *committed, **committed_end; /* for which there was no tx buffer yet */
 	struct conn *dirty;
 	struct conn *map[WORKER_MAP];
 	struct conn *conns;
@@ -278,6 +282,8 @@ enum request_fate request_handle(struct worker *worker, struct conn *conn, const
 /* What no client of libkvd does: counted, and the end of the connection. */
 void request_malformed(struct conn *conn, const char *wrong);
 void request_answer_busy(struct worker *worker, struct conn *conn, const uint8_t *message);
+/* A change's record came back from the disk.  Caller: has seen that there is a tx buffer. */
+void request_committed(struct worker *worker, struct commit *commit);
 
 /* reply.c */
 struct tx *reply_new(struct worker *worker, struct conn *conn, const struct wire_request *request,

@@ -45,7 +45,7 @@ const char *stats_op_name(unsigned op)
 		[WIRE_FLUSH] = "flush", [WIRE_STATS] = "stats",     [WIRE_RELEASE] = "release",
 		[WIRE_LOCK] = "lock",   [WIRE_UNLOCK] = "unlock",
 		[WIRE_FATE] = "fate",   [WIRE_TXN] = "txn",         [WIRE_INCR] = "incr",
-		[WIRE_APPEND] = "append", [WIRE_TOUCH] = "touch",
+		[WIRE_APPEND] = "append", [WIRE_TOUCH] = "touch",   [WIRE_BACKUP] = "backup",
 	};
 
 	return op < WIRE_OPS && names[op] ? names[op] : "unknown";
@@ -88,6 +88,25 @@ static void add_locks(struct out *o, const struct server *s)
 	    (unsigned long long)k.released, (unsigned long long)k.fenced);
 }
 
+static void add_durability(struct out *o, const struct server *s)
+{
+	struct durable_stats d;
+
+	if (!s->durable)
+		return;
+	durable_stats(s->durable, &d);
+	add(o, "\"durability\":{\"mode\":\"%s\",\"refusing\":%s,\"commits\":%llu,\"changes\":%llu,"
+	       "\"pending\":%llu,\"refused\":%llu,\"unknown\":%llu,\"lag_seconds\":%.6f,"
+	       "\"commit_seconds\":%.6f,\"disk_free_bytes\":%llu,\"loaded_keys\":%llu,"
+	       "\"load_seconds\":%.3f},",
+	    d.sync ? "sync" : "async", d.is_failing ? "true" : "false",
+	    (unsigned long long)d.commits, (unsigned long long)d.changes,
+	    (unsigned long long)d.pending, (unsigned long long)d.refused,
+	    (unsigned long long)d.unknown, (double)d.lag_ns / 1e9, (double)d.commit_ns / 1e9,
+	    (unsigned long long)d.disk_free_bytes, (unsigned long long)d.loaded_keys,
+	    (double)d.load_ns / 1e9);
+}
+
 size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 {
 	struct out o = { .buf = buf, .bytes = buf_bytes };
@@ -106,6 +125,7 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	add_index(&o, s);
 	add_operations(&o, s);
 	add_locks(&o, s);
+	add_durability(&o, s);
 	add(&o, "\"connections\":%llu,\"refused\":%llu,\"protocol_errors\":%llu,",
 	    (unsigned long long)atomic_load(&s->connections),
 	    (unsigned long long)atomic_load(&s->refused),

@@ -89,6 +89,12 @@ void store_worker_fini(struct store_worker *w)
 	heap_delete(&w->heap);
 }
 
+void store_set_version(struct store *s, uint64_t version)
+{
+	if (atomic_load(&s->version) < version)
+		atomic_store(&s->version, version);
+}
+
 bool store_fits(const struct store *s, uint64_t item_bytes)
 {
 	return item_bytes <= s->table->bytes - s->table->heap_offset;
@@ -145,14 +151,6 @@ void store_item_delete(struct store_worker *w, struct layout_item *item)
 
 /* ------------------------------------------------- stripes and lock words */
 
-/* A change under way: the stripe is marked and the buckets are locked. */
-struct work {
-	uint64_t stripe;
-	struct index_spot spot;
-	struct index_entry entry;
-	struct layout_item *old; /* NULL: there is no such key */
-};
-
 struct layout_item *item_at(const struct store *s, uint64_t word)
 {
 	return (struct layout_item *)(s->table->base + layout_word_offset(word));
@@ -193,6 +191,16 @@ static bool is_permitted(struct store_worker *w, const struct store_change *c)
 	return false;
 }
 
+void work_lock(struct store_worker *w, struct work *k)
+{
+	const struct layout_item *old = k->old;
+
+	index_lock(w->store->index, k->spot.hash, &k->spot);
+	if (old)
+		index_find(w->store->index, &k->spot, old->data, layout_key_bytes(old->lengths),
+			   &k->entry);
+}
+
 static void leave(struct store_worker *w, struct work *k)
 {
 	index_unlock(w->store->index, &k->spot);
@@ -207,7 +215,7 @@ static bool enter(struct store_worker *w, const struct store_change *c, struct w
 {
 	struct store *s = w->store;
 
-	if (!is_permitted(w, c))
+	if (!is_permitted(w, c) || w->commits >= STORE_COMMITS_MAX)
 		return false;
 	k->stripe = layout_stripe(c->hash.b, s->table->stripes);
 	if (!stripe_mark(s, k->stripe))
@@ -229,7 +237,7 @@ static bool enter(struct store_worker *w, const struct store_change *c, struct w
 }
 
 /* Ends a change that did nothing. */
-static void leave_unchanged(struct store_worker *w, struct work *k)
+void work_leave_unchanged(struct store_worker *w, struct work *k)
 {
 	if (k->old)
 		state_store(k->old, k->old->state & ~LAYOUT_PENDING);
@@ -271,7 +279,7 @@ static void tell(const struct store *s, const struct work *k, struct store_resul
 
 /* ----------------------------------------------------------------- changes */
 
-static bool fits_in_place(const struct store_change *c, const struct work *k)
+bool work_fits_in_place(const struct store_change *c, const struct work *k)
 {
 	uint64_t bytes = layout_item_bytes(c->key_bytes, c->value_bytes);
 
@@ -318,6 +326,19 @@ static void update_in_place(struct store_worker *w, const struct store_change *c
 	memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
 	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
+}
+
+/* The same with an image of the item, sealed for its place. */
+static void overwrite(struct store_worker *w, const struct layout_item *image, struct work *k)
+{
+	struct layout_item *item = k->old;
+
+	begin_in_place(w, item, layout_state_version(image->state), item_bytes(item));
+	item->lengths = image->lengths;
+	item->expiry_ms = image->expiry_ms;
+	memcpy(item->data, image->data, item_bytes(image) - sizeof *image);
+	item->checksum = image->checksum;
+	state_store(item, image->state);
 }
 
 void store_item_seal(struct store_worker *w, struct layout_item *item)
@@ -421,21 +442,21 @@ static int complete(struct store_worker *w, struct store_change *c, struct work 
 
 	index_unlock(s->index, &k->spot);
 	int status = compute_run(w, c, old);
-	index_lock(s->index, c->hash, &k->spot);
-	if (k->old)
-		index_find(s->index, &k->spot, c->key, c->key_bytes, &k->entry);
+	work_lock(w, k);
 	return status;
 }
 
 /* *freed: the old item, if another took its place. */
-static int apply(struct store_worker *w, const struct store_change *c, struct work *k,
-		 struct layout_item **freed)
+static int apply(struct store_worker *w, const struct store_change *c,
+		 const struct layout_item *image, struct work *k, struct layout_item **freed)
 {
 	int status = WIRE_OK;
 
-	if (c->head) {
+	if (image) {
+		overwrite(w, image, k);
+	} else if (c->head) {
 		update_header(w, c, k);
-	} else if (k->old && fits_in_place(c, k)) {
+	} else if (k->old && work_fits_in_place(c, k)) {
 		update_in_place(w, c, k);
 	} else {
 		status = put_elsewhere(w, c, k);
@@ -445,40 +466,21 @@ static int apply(struct store_worker *w, const struct store_change *c, struct wo
 	return status;
 }
 
-int store_put(struct store_worker *w, const struct store_change *asked, struct store_result *r)
+int work_put(struct store_worker *w, const struct store_change *c,
+	     const struct layout_item *image, struct work *k, struct store_result *r)
 {
 	struct store *s = w->store;
-	struct store_change change = *asked, *c = &change;
 	struct layout_item *freed = NULL;
-	struct work k;
-	int status = WIRE_OK;
+	uint64_t old_bytes = k->old ? layout_value_bytes(k->old->lengths) : 0;
+	uint64_t old_expiry = k->old ? k->old->expiry_ms : 0;
+	bool inserted = !k->old;
+	int status = apply(w, c, image, k, &freed);
 
-	if (!enter(w, c, &k))
-		return STORE_ASIDE;
-	uint64_t old_bytes = k.old ? layout_value_bytes(k.old->lengths) : 0;
-	uint64_t old_expiry = k.old ? k.old->expiry_ms : 0;
-	const struct layout_item *old = unexpired(s, &k);
-	*r = (struct store_result){ .bucket = ~0ull };
-	if (!condition_holds(c, old)) {
-		if (old)
-			tell(s, &k, r);
-		leave_unchanged(w, &k);
-		return WIRE_CONDITION;
-	}
-	if (c->compute)
-		status = complete(w, c, &k, old);
-	if (status == WIRE_OK)
-		status = apply(w, c, &k, &freed);
-	if (status != WIRE_OK) {
-		leave_unchanged(w, &k);
-		if (c->item && c->item != asked->item)
-			store_item_delete(w, c->item);
+	if (status != WIRE_OK)
 		return status;
-	}
-	bool inserted = !k.old;
-	tell(s, &k, r);
+	tell(s, k, r);
 	r->moved = inserted || freed;
-	leave(w, &k);
+	leave(w, k);
 	atomic_fetch_add_explicit(&s->value_bytes, c->value_bytes - old_bytes,
 				  memory_order_relaxed);
 	expire_note(s->expire, old_expiry, c->head ? c->head->expiry_ms : c->expiry_ms);
@@ -489,8 +491,38 @@ int store_put(struct store_worker *w, const struct store_change *asked, struct s
 	return WIRE_OK;
 }
 
+int store_put(struct store_worker *w, const struct store_change *asked, struct store_result *r)
+{
+	struct store *s = w->store;
+	struct store_change change = *asked, *c = &change;
+	struct work k;
+	int status = WIRE_OK;
+
+	if (!enter(w, c, &k))
+		return STORE_ASIDE;
+	const struct layout_item *old = unexpired(s, &k);
+	*r = (struct store_result){ .bucket = ~0ull };
+	if (!condition_holds(c, old)) {
+		if (old)
+			tell(s, &k, r);
+		work_leave_unchanged(w, &k);
+		return WIRE_CONDITION;
+	}
+	if (c->compute)
+		status = complete(w, c, &k, old);
+	if (status == WIRE_OK)
+		status = s->durable ? commit_put(w, c, &k)
+				    : work_put(w, c, NULL, &k, r);
+	if (status == WIRE_OK || status == STORE_COMMIT)
+		return status;
+	work_leave_unchanged(w, &k);
+	if (c->item && c->item != asked->item)
+		store_item_delete(w, c->item);
+	return status;
+}
+
 /* The key's item is to go; ends the change. */
-static void remove_item(struct store_worker *w, struct work *k)
+void work_remove(struct store_worker *w, struct work *k)
 {
 	struct store *s = w->store;
 	uint64_t expiry_ms = k->old->expiry_ms;
@@ -516,10 +548,12 @@ int store_remove(struct store_worker *w, const struct store_change *c, struct st
 	if (old)
 		tell(s, &k, r);
 	if (!old || !condition_holds(c, old)) {
-		leave_unchanged(w, &k);
+		work_leave_unchanged(w, &k);
 		return old ? WIRE_CONDITION : WIRE_NOT_FOUND;
 	}
-	remove_item(w, &k);
+	if (s->durable)
+		return commit_remove(w, &k, r);
+	work_remove(w, &k);
 	return WIRE_OK;
 }
 
@@ -530,10 +564,47 @@ int store_expire(struct store_worker *w, const struct store_change *c)
 	if (!enter(w, c, &k))
 		return STORE_ASIDE;
 	if (!k.old || !item_is_expired(w->store, k.old)) {
-		leave_unchanged(w, &k);
+		work_leave_unchanged(w, &k);
 		return WIRE_NOT_FOUND;
 	}
-	remove_item(w, &k);
+	if (w->store->durable && !durable_forget(w->store->durable, c->hash, c->key, c->key_bytes)) {
+		work_leave_unchanged(w, &k);
+		return STORE_ASIDE;
+	}
+	work_remove(w, &k);
+	return WIRE_OK;
+}
+
+/* -------------------------------------------------------------------- load */
+
+int store_load(struct store_worker *w, pthread_mutex_t *heap_lock, const void *key,
+	       unsigned key_bytes, const void *value, uint64_t value_bytes, uint64_t version,
+	       uint64_t expiry_ms)
+{
+	struct store *s = w->store;
+	struct index_spot spot;
+	struct index_entry entry;
+
+	if (!key_bytes || key_bytes > LAYOUT_KEY_BYTES_MAX || value_bytes > LAYOUT_VALUE_BYTES_MAX ||
+	    version > LAYOUT_VERSION_MAX)
+		return WIRE_EINVALID;
+	pthread_mutex_lock(heap_lock);
+	struct layout_item *item = store_item_new(w, key, key_bytes, value_bytes, expiry_ms);
+	pthread_mutex_unlock(heap_lock);
+	if (!item)
+		return WIRE_EMEMORY;
+	memcpy(item->data + key_bytes, value, value_bytes);
+	item->checksum = item_checksum(s, item, version);
+	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
+	index_lock(s->index, hash_key(key, key_bytes), &spot);
+	bool ok = index_insert(s->index, &spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
+			       layout_len_encode(item_bytes(item)), &entry);
+	index_unlock(s->index, &spot);
+	if (!ok)
+		return WIRE_EMEMORY; /* the item is not freed: this is the end */
+	atomic_fetch_add_explicit(&s->value_bytes, value_bytes, memory_order_relaxed);
+	expire_note(s->expire, 0, expiry_ms);
+	index_grow(s->index);
 	return WIRE_OK;
 }
 

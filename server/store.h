@@ -13,10 +13,39 @@
 #include <stdint.h>
 
 #include "common/wire.h"
+#include "server/durable.h"
 #include "server/index.h"
 #include "server/table.h"
 
-#define STORE_ASIDE (-1) /* beside enum wire_status */
+struct conn;
+struct flush;
+struct store_result;
+struct store_worker;
+
+/* Beside enum wire_status: */
+#define STORE_ASIDE (-1)
+#define STORE_COMMIT (-2) /* it waits for the disk: see struct commit */
+#define STORE_SILENT (-3) /* a commit's end that needs no answer: it had one before */
+
+/*
+ * With a database (durable.h) a change is made in two steps.  store_put, store_remove
+ * and txn_run look at everything, prepare what is new, hand in its record and return
+ * STORE_COMMIT; the stripe stays marked.  When the record comes back to the worker's
+ * port, commit_end makes it visible, or takes it back.  The change's item is the
+ * store's from then on.
+ */
+struct commit {
+	struct durable_op op; /* first */
+	int (*end)(struct store_worker *worker, struct commit *commit,
+		   struct store_result *result);
+	/* The caller's: what to answer, and to whom. */
+	struct conn *conn;
+	struct flush *flush;
+	struct wire_request request;
+	int64_t number; /* of a WIRE_INCR */
+};
+/* So many may be under way in one worker. */
+#define STORE_COMMITS_MAX 4096u
 
 struct store {
 	struct table *table;
@@ -24,6 +53,7 @@ struct store {
 	_Atomic uint64_t version;     /* the last one given out */
 	_Atomic uint64_t value_bytes; /* of all live items */
 	struct expire *expire;
+	struct durable *durable; /* NULL: none */
 	uint64_t clock_start_ns;
 };
 
@@ -34,6 +64,10 @@ struct store_worker {
 	struct layout_scratch *scratch;
 	/* The stripe whose lock kept a change away; for the caller to set and to look at. */
 	uint64_t blocked;
+	/* With a database: */
+	struct durable_port port;
+	struct commit *commit; /* of the last STORE_COMMIT */
+	unsigned commits;      /* that have not ended */
 };
 #define STORE_NOT_BLOCKED (~0ull)
 
@@ -77,11 +111,32 @@ void store_delete(struct store **store);
 int store_worker_init(struct store_worker *worker, struct store *store, unsigned id);
 void store_worker_fini(struct store_worker *worker);
 
-/* These return an enum wire_status or STORE_ASIDE. */
+/* These return an enum wire_status, STORE_ASIDE or STORE_COMMIT. */
 int store_put(struct store_worker *worker, const struct store_change *change,
 	      struct store_result *result);
 int store_remove(struct store_worker *worker, const struct store_change *change,
 		 struct store_result *result);
+
+/*
+ * A record of the worker's came back.  An enum wire_status as of the change itself;
+ * WIRE_EDISK: the disk is full or broken, nothing was changed; WIRE_EUNKNOWN: it may
+ * be found after a restart.  STORE_COMMIT: it is handed in once more, to be undone;
+ * STORE_SILENT: that is done.  *result as of the change.
+ */
+int commit_end(struct store_worker *worker, struct commit *commit, struct store_result *result);
+/* Hands a commit in; w->commit is it. */
+int commit_begin(struct store_worker *worker, struct commit *commit);
+
+/*
+ * A key from the database, which is not there yet; before anybody else uses the store.
+ * heap_lock guards the worker's heap.  WIRE_EMEMORY, WIRE_EINVALID: not a key or value
+ * that can be.
+ */
+int store_load(struct store_worker *worker, pthread_mutex_t *heap_lock, const void *key,
+	       unsigned key_bytes, const void *value, uint64_t value_bytes, uint64_t version,
+	       uint64_t expiry_ms);
+/* The versions that are given out are higher than this. */
+void store_set_version(struct store *store, uint64_t version);
 
 /* Removes a key whose time is over; WIRE_NOT_FOUND if that is not so. */
 int store_expire(struct store_worker *worker, const struct store_change *key);

@@ -307,6 +307,116 @@ static void account(struct txn *t)
 	index_grow(t->store->index);
 }
 
+/* -------------------------------------------------------------- with a database */
+
+struct txn_commit {
+	struct commit base; /* first */
+	struct txn txn;
+	struct txn_key key[LAYOUT_TXN_KEYS_MAX];
+	struct durable_record record[LAYOUT_TXN_KEYS_MAX];
+	int undone; /* what to answer when it is */
+};
+
+static bool is_change(const struct txn_key *k)
+{
+	return k->kind == WIRE_TXN_PUT || (k->kind == WIRE_TXN_DELETE && k->old);
+}
+
+static struct durable_record record_of(const struct txn_key *k, const struct layout_item *item)
+{
+	const struct layout_item *any = item ? item : k->item;
+	struct durable_record r = { .hash = k->change.hash, .key = any->data,
+				    .key_bytes = layout_key_bytes(any->lengths) };
+
+	if (item) {
+		r.value = item->data + r.key_bytes;
+		r.value_bytes = layout_value_bytes(item->lengths);
+		r.version = layout_state_version(item->state);
+		r.expiry_ms = item->expiry_ms;
+	}
+	return r;
+}
+
+/* The keys as they are to be, or, to undo that, as they were. */
+static void set_records(struct txn_commit *m, bool as_before)
+{
+	struct durable_op *op = &m->base.op;
+
+	op->records = m->record;
+	op->count = 0;
+	for (unsigned i = 0; i < m->txn.count; i++) {
+		const struct txn_key *k = &m->key[i];
+		if (!is_change(k))
+			continue;
+		struct durable_record *r = &m->record[op->count++];
+		*r = record_of(k, as_before ? k->old : k->item ? k->item : k->old);
+		if (!as_before && k->kind == WIRE_TXN_DELETE)
+			r->version = r->value_bytes = 0;
+	}
+}
+
+static int take_back(struct txn_commit *m, int answer)
+{
+	m->base.op.is_undo = true;
+	m->undone = answer;
+	set_records(m, true);
+	durable_submit(m->txn.store->durable, &m->base.op);
+	return STORE_COMMIT;
+}
+
+static int leave(struct store_worker *w, struct txn_commit *m, int answer)
+{
+	w->commits--;
+	free(m);
+	return answer;
+}
+
+/* The records came back. */
+static int end(struct store_worker *w, struct commit *base, struct store_result *r)
+{
+	struct txn_commit *m = (struct txn_commit *)base;
+	struct txn *t = &m->txn;
+
+	if (base->op.is_undo || base->op.result == DURABLE_REFUSED) {
+		undo(t);
+		return leave(w, m, base->op.is_undo ? m->undone : WIRE_EDISK);
+	}
+	if (base->op.result == DURABLE_UNKNOWN) {
+		take_back(m, STORE_SILENT);
+		return WIRE_EUNKNOWN;
+	}
+	if (!publish(t))
+		return take_back(m, WIRE_EMEMORY);
+	finish(t);
+	account(t);
+	r->version = t->version;
+	return leave(w, m, WIRE_OK);
+}
+
+/* STORE_COMMIT; or WIRE_EMEMORY, and WIRE_OK if there is nothing to write. */
+static int begin_commit(struct txn *t)
+{
+	struct txn_commit *m = calloc(1, sizeof *m);
+
+	if (!m)
+		return WIRE_EMEMORY;
+	m->txn = *t;
+	m->txn.key = m->key;
+	memcpy(m->key, t->key, t->count * sizeof *t->key);
+	for (unsigned i = 0; i < t->count; i++) {
+		/* The request's memory is gone by then. */
+		const struct layout_item *item = m->key[i].item ? m->key[i].item : m->key[i].old;
+		m->key[i].change.key = item ? item->data : NULL;
+		m->key[i].change.value = NULL;
+	}
+	m->base.end = end;
+	set_records(m, false);
+	if (m->base.op.count)
+		return commit_begin(t->worker, &m->base);
+	free(m);
+	return WIRE_OK;
+}
+
 int txn_run(struct store_worker *w, struct txn_key *keys, unsigned count, uint64_t token,
 	    uint64_t *version, unsigned *failed)
 {
@@ -317,7 +427,7 @@ int txn_run(struct store_worker *w, struct txn_key *keys, unsigned count, uint64
 	if (!count || count > LAYOUT_TXN_KEYS_MAX || has_twins(&t))
 		return WIRE_EINVALID;
 	sort_stripes(&t);
-	if (!mark(&t))
+	if (w->commits >= STORE_COMMITS_MAX || !mark(&t))
 		return STORE_ASIDE;
 	find_old(&t);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -325,7 +435,13 @@ int txn_run(struct store_worker *w, struct txn_key *keys, unsigned count, uint64
 		status = STORE_ASIDE;
 	else if (!check(&t, failed))
 		status = WIRE_CONDITION;
-	else if (!make_items(&t) || !publish(&t))
+	else if (!make_items(&t))
+		status = WIRE_EMEMORY;
+	else if (w->store->durable)
+		status = begin_commit(&t);
+	if (status == STORE_COMMIT)
+		return status;
+	if (status == WIRE_OK && !publish(&t))
 		status = WIRE_EMEMORY;
 	if (status != WIRE_OK) {
 		undo(&t);

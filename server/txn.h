@@ -18,7 +18,7 @@ struct txn_key {
 };
 
 /*
- * An enum wire_status or STORE_ASIDE.  WIRE_OK: *version is that of all new items;
+ * An enum wire_status, STORE_ASIDE or STORE_COMMIT.  WIRE_OK: *version is that of all new items;
  * WIRE_CONDITION: *failed is the key whose check failed; WIRE_EINVAL: a key twice.
  */
 int txn_run(struct store_worker *worker, struct txn_key *keys, unsigned count, uint64_t token,

@@ -149,6 +149,8 @@ static bool is_drained(const struct conn *c, uint64_t now)
 		return false;
 	if (c->pulls || c->reads_held)
 		return false; /* its READs write into table memory until they complete */
+	if (c->commits)
+		return false; /* nobody may have its locks before its changes are through */
 	return now >= c->close_ns || (!c->sends && atomic_load(&c->last_wqe));
 }
 
@@ -442,6 +444,21 @@ static void retry_deferred(struct worker *w)
 	w->deferred_count = kept;
 }
 
+/* Changes whose records are on disk. */
+static void take_committed(struct worker *w)
+{
+	*w->committed_end = durable_port_take(&w->store.port);
+	while (*w->committed_end)
+		w->committed_end = &(*w->committed_end)->next;
+	while (w->committed && w->tx_free) {
+		struct durable_op *op = w->committed;
+		w->committed = op->next;
+		if (!w->committed)
+			w->committed_end = &w->committed;
+		request_committed(w, (struct commit *)op);
+	}
+}
+
 static void received(struct worker *w, const struct ibv_wc *wc)
 {
 	uint32_t buffer = (uint32_t)wc->wr_id;
@@ -529,7 +546,7 @@ static int poll_batch(struct worker *w)
 /* Something waits that no completion will announce. */
 static bool has_waiting(const struct worker *w)
 {
-	return w->deferred_count || w->dirty || w->closing || pulls_waiting(w);
+	return w->deferred_count || w->dirty || w->closing || w->committed || pulls_waiting(w);
 }
 
 static void sleep_for_event(struct worker *w)
@@ -584,7 +601,7 @@ static bool stop_is_due(const struct worker *w, bool idle, uint64_t *deadline_ns
 		return false;
 	if (!*deadline_ns)
 		*deadline_ns = clock_ns() + STOP_NS_MAX;
-	return clock_ns() > *deadline_ns || (idle && !has_waiting(w));
+	return clock_ns() > *deadline_ns || (idle && !has_waiting(w) && !w->store.commits);
 }
 
 static void close_all(struct worker *w)
@@ -593,6 +610,8 @@ static void close_all(struct worker *w)
 		conn_close(c, "kvd stops");
 	for (uint64_t until = clock_ns() + CLOSE_NS_MAX + CLOSE_NS_MAX;
 	     w->conns && clock_ns() < until;) {
+		if (w->store.commits)
+			take_committed(w);
 		bool idle = poll_batch(w) == 0;
 		progress_conns(w, idle);
 		if (idle)
@@ -622,6 +641,8 @@ static void *run(void *arg)
 		} else if (w->closing) {
 			progress_conns(w, n == 0);
 		}
+		if (w->store.commits)
+			take_committed(w);
 		if (w->deferred_count)
 			retry_deferred(w);
 		pulls_retry(w);
@@ -696,6 +717,11 @@ static int new_buffers(struct worker *w, struct err *err)
 	return 0;
 }
 
+static void wake_for_commit(void *worker)
+{
+	worker_wake(worker);
+}
+
 int worker_new(struct server *s, struct worker *w, unsigned id, struct err *err)
 {
 	w->server = s;
@@ -705,12 +731,14 @@ int worker_new(struct server *s, struct worker *w, unsigned id, struct err *err)
 	spin_init(&w->spin);
 	pthread_mutex_init(&w->inbox_lock, NULL);
 	w->inbox_end = &w->inbox;
+	w->committed_end = &w->committed;
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->wake_fd < 0)
 		return err_set_errno(err, -1, errno, "eventfd");
 	int rc = store_worker_init(&w->store, s->store, id);
 	if (rc)
 		return err_set_errno(err, -1, rc, "can't make worker %u's heap", id);
+	durable_port_init(&w->store.port, wake_for_commit, w);
 	if (pulls_new(w))
 		return err_set(err, -1, "out of memory");
 	if (new_queues(w, err) || new_buffers(w, err))

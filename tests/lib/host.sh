@@ -98,7 +98,7 @@ need_packages() {
 		say "This is neither Debian nor Ubuntu, so nothing is installed for you. On Fedora:"
 		say "  dnf install gcc make autoconf automake libtool pkgconf-pkg-config rdma-core-devel \\"
 		say "      jemalloc-devel xxhash-devel libsodium-devel numactl-devel libedit-devel libmicrohttpd-devel \\"
-		say "      libcmocka-devel clang"
+		say "      rocksdb-devel libcmocka-devel clang"
 		exit 1
 	fi
 	for p in "$@"; do
@@ -115,7 +115,7 @@ need_packages() {
 
 packages_build="gcc libc6-dev make autoconf automake libtool pkg-config libibverbs-dev
 	librdmacm-dev libjemalloc-dev libxxhash-dev libsodium-dev libnuma-dev libedit-dev
-	libmicrohttpd-dev"
+	libmicrohttpd-dev librocksdb-dev"
 
 # -------------------------------------------------------------------- builds
 

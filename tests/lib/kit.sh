@@ -51,6 +51,11 @@ requires() {
 	done
 }
 
+# kvd can keep its data on disk.
+requires_durability() {
+	"$KVD_BUILD/kvd" --version | grep -q 'durability: yes' || skip "kvd was built without RocksDB"
+}
+
 # cleanup_fn COMMAND ARG...: run at the end, last one first.
 cleanup_fn() { cleanup_fns+=("$(printf '%q ' "$@")"); }
 

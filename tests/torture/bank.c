@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bank ADDR CLIENTS SECONDS ACCOUNTS KILLS [SEED]
+ * bank ADDR CLIENTS SECONDS ACCOUNTS KILLS [SEED [UNTIL]]
  *
  * Client processes transfer money between random accounts in transactions; KILLS
  * times one is killed (SIGKILL) and another takes its place.  Meanwhile an auditor
- * adds up all accounts in read-only transactions: the total never differs.
+ * adds up all accounts in read-only transactions: the total never differs.  With
+ * UNTIL, the name of a file that ends it, kvd may be killed and started again
+ * meanwhile: calls fail then.
  */
 #include <errno.h>
 #include <signal.h>
@@ -33,12 +35,24 @@ struct shared {
 static struct shared *shared;
 static const char *server;
 static unsigned accounts;
+static const char *until; /* kvd may die */
 
 static void die(const char *what, const char *why)
 {
 	fprintf(stderr, "bank: %s: %s\n", what, why);
 	fflush(NULL);
 	_exit(1);
+}
+
+/* kvd is gone for a while: to be tried again. */
+static bool is_gone(int rc)
+{
+	bool gone = until && (rc == KVD_ECONNECT || rc == KVD_EUNKNOWN || rc == KVD_ETIMEDOUT ||
+				   rc == KVD_EDISK || rc == KVD_EBUSY);
+
+	if (gone)
+		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+	return gone;
 }
 
 static kvd_session *connect_to(kvd_client **client)
@@ -64,8 +78,8 @@ static int read_account(kvd_session *session, kvd_txn_t *txn, unsigned account, 
 	int n = name(key, account);
 	int rc = kvd_txn_get(txn, key, (size_t)n, text, sizeof text - 1, &bytes);
 
-	if (rc == KVD_CONDITION)
-		return rc;
+	if (rc == KVD_CONDITION || is_gone(rc))
+		return KVD_CONDITION;
 	if (rc != KVD_OK)
 		die("read", rc == KVD_NOT_FOUND ? "an account is gone" : kvd_session_error(session));
 	text[bytes] = '\0';
@@ -90,7 +104,10 @@ static int transfer(kvd_session *session)
 
 	if (from == to)
 		return KVD_CONDITION;
-	if (kvd_txn_new(session, &txn) < 0)
+	int rc = kvd_txn_new(session, &txn);
+	if (is_gone(rc))
+		return KVD_CONDITION;
+	if (rc < 0)
 		die("transaction", kvd_session_error(session));
 	if (read_account(session, txn, from, &a) || read_account(session, txn, to, &b)) {
 		kvd_txn_delete(&txn);
@@ -98,8 +115,8 @@ static int transfer(kvd_session *session)
 	}
 	write_account(session, txn, from, a - amount);
 	write_account(session, txn, to, b + amount);
-	int rc = kvd_txn_commit(&txn, NULL);
-	if (rc < 0 && rc != KVD_EBUSY)
+	rc = kvd_txn_commit(&txn, NULL);
+	if (rc < 0 && rc != KVD_EBUSY && !is_gone(rc))
 		die("commit", kvd_session_error(session));
 	return rc;
 }
@@ -144,7 +161,10 @@ static bool audit(kvd_session *session, long *total)
 	bool through = true;
 
 	*total = 0;
-	if (kvd_txn_new(session, &txn) < 0)
+	int rc = kvd_txn_new(session, &txn);
+	if (is_gone(rc))
+		return false;
+	if (rc < 0)
 		die("audit", kvd_session_error(session));
 	for (unsigned i = 0; i < accounts && through; i++) {
 		long money = 0;
@@ -155,8 +175,8 @@ static bool audit(kvd_session *session, long *total)
 		kvd_txn_delete(&txn);
 		return false;
 	}
-	int rc = kvd_txn_commit(&txn, NULL);
-	if (rc < 0)
+	rc = kvd_txn_commit(&txn, NULL);
+	if (rc < 0 && !is_gone(rc))
 		die("audit", kvd_session_error(session));
 	return rc == KVD_OK;
 }
@@ -202,11 +222,12 @@ int main(int argc, char **argv)
 	uint64_t done = 0, lost = 0;
 	kvd_client *client;
 
-	if (argc < 6 || argc > 7) {
-		fprintf(stderr, "usage: bank ADDR CLIENTS SECONDS ACCOUNTS KILLS [SEED]\n");
+	if (argc < 6 || argc > 8) {
+		fprintf(stderr, "usage: bank ADDR CLIENTS SECONDS ACCOUNTS KILLS [SEED [UNTIL]]\n");
 		return 2;
 	}
 	server = argv[1];
+	until = argc > 7 ? argv[7] : NULL;
 	unsigned clients = (unsigned)atoi(argv[2]), kills = (unsigned)atoi(argv[5]);
 	unsigned seed = argc > 6 ? (unsigned)atoi(argv[6]) : 1;
 	time_t seconds = atoi(argv[3]), start;
@@ -248,7 +269,7 @@ int main(int argc, char **argv)
 	}
 	wait_for_all(clients);
 	start = time(NULL);
-	while (time(NULL) - start < seconds) {
+	while (time(NULL) - start < seconds && (!until || access(until, F_OK))) {
 		nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
 		if (killed < kills && time(NULL) - start >= (time_t)(killed + 1) * seconds / (kills + 1))
 			replace(pid, clients, seed * 1000 + 100 + killed++);

@@ -4,6 +4,7 @@
  * that do random operations on few keys, one after the other or several at once.
  */
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,10 @@ static enum linear_result judge_error(struct thread *t, const char *what, uint64
 		atomic_fetch_add(&t->board->errors, 1);
 		return LINEAR_UNKNOWN;
 	case KVD_ECONNECT:
+		poll(NULL, 0, 2); /* kvd is gone: don't fill the history with that */
+		atomic_fetch_add(&t->board->errors, 1);
+		return LINEAR_NOTHING;
+	case KVD_EDISK:
 	case KVD_ETIMEDOUT:
 	case KVD_EFULL:
 	case KVD_EBUSY:

@@ -34,6 +34,7 @@ struct run {
 	int kvd_pid;
 	int stop_ms;
 	const char *history_file;
+	const char *until;
 	uint64_t random;
 	uint64_t kills, stops, silent_stops;
 	uint64_t next_kill_ns, next_stop_ns;
@@ -151,7 +152,8 @@ static void run(struct run *r)
 	r->next_stop_ns = now + (uint64_t)r->stop_ms * 1000000ull;
 	for (int i = 0; i < r->settings.clients; i++)
 		start_client(r, i);
-	while ((now = history_now_ns()) < end && !atomic_load(&r->board->wrong)) {
+	while ((now = history_now_ns()) < end && !atomic_load(&r->board->wrong) &&
+	       (!r->until || access(r->until, F_OK))) {
 		poll(NULL, 0, 5);
 		for (int i = 0; i < r->settings.clients; i++)
 			reap(r, i, WNOHANG);
@@ -321,6 +323,8 @@ static const struct opt options[] = {
 	  .help = "the last client makes new keys, so that kvd's index grows" },
 	{ .name = "no-mirror", .kind = OPT_FLAG, .target = &the_run.settings.no_mirror,
 	  .help = "clients remember nothing of the index" },
+	{ .name = "until", .kind = OPT_STRING, .target = &the_run.until, .argument = "FILE",
+	  .help = "or until this file is there" },
 	{ .name = "history", .kind = OPT_STRING, .target = &the_run.history_file,
 	  .argument = "FILE", .help = "write all operations as lines of JSON" },
 	{ .name = NULL },

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RocksDB, through its C API.
+ *
+ * It is tuned for what kvd does with it: write in batches, one writer, and read all of
+ * it once, at start.  So no block cache, no filters, blocks of 32 KiB.
+ *
+ * A damaged log.  After a crash the end of the log may be torn, which costs nothing:
+ * it was not acknowledged.  RocksDB's strictest mode that takes this
+ * (tolerate_corrupted_tail_records) does not take a last record whose pages reached
+ * the disk in part.  The next (point_in_time) stops there, and also stops, without
+ * a word, in the middle of a damaged log.  So where the first refuses, the database is
+ * opened twice to read: up to the first bad record, and over all bad records.  If the
+ * second finds more than the first, what is damaged is not the end.
+ */
+#include "server/durable_db.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <dirent.h>
+#include <rocksdb/c.h>
+
+#include "common/log.h"
+
+#define MARKER "KVD-DATA"
+#define MARKER_TEXT "kvd data, format 1\n"
+#define MARKER_NEW "kvd data, format 1, being made\n"
+#define PREFIX_BYTES 2u
+#define KEY_VERSION "v"
+#define BUFFER_BYTES_MAX (64ull << 20)
+#define BUFFER_BYTES_MIN (1ull << 20)
+#define BLOCK_BYTES (32u << 10)
+#define READAHEAD_BYTES (2u << 20)
+
+enum { RECOVER_TAIL = 0, RECOVER_POINT = 2, RECOVER_SKIP = 3 }; /* WALRecoveryMode */
+
+struct db {
+	char *dir;
+	rocksdb_t *db;
+	rocksdb_options_t *options;
+	rocksdb_writeoptions_t *write, *write_sync;
+	rocksdb_writebatch_t *batch;
+	uint64_t version;
+	uint64_t batch_version; /* the highest in the batch */
+	uint64_t buffer_bytes;
+};
+
+/* Sets err to what failed and RocksDB's own words, which it frees; -1. */
+static int fail(struct err *err, char *why, const char *dir, const char *what)
+{
+	const char *hint = "";
+
+	if (strstr(why, "No space left"))
+		hint = ": make room on that disk";
+	else if (strstr(why, "lock"))
+		hint = ": another kvd uses it";
+	else if (strstr(why, "Corruption") || strstr(why, "checksum"))
+		hint = ": the disk or the files are damaged; restore a backup";
+	err_set(err, -1, "%s %s: %.250s%s", what, dir, why, hint);
+	rocksdb_free(why);
+	return -1;
+}
+
+/* ------------------------------------------------------------------ the folder */
+
+static bool is_empty(const char *dir)
+{
+	DIR *d = opendir(dir);
+	const struct dirent *e;
+	unsigned n = 0;
+
+	if (!d)
+		return false;
+	while ((e = readdir(d)))
+		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+		     strcmp(e->d_name, "lost+found");
+	closedir(d);
+	return n == 0;
+}
+
+static int sync_dir(const char *dir)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = fd < 0 || fsync(fd) ? errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int write_marker(const char *dir, const char *text, struct err *err)
+{
+	char path[4096], tmp[4096];
+	ssize_t bytes = (ssize_t)strlen(text);
+	int fd, rc = 0;
+
+	if (snprintf(path, sizeof path, "%s/" MARKER, dir) >= (int)sizeof path ||
+	    snprintf(tmp, sizeof tmp, "%s/" MARKER ".tmp", dir) >= (int)sizeof tmp)
+		return err_set(err, -1, "the path %.100s... is too long", dir);
+	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_set_errno(err, -1, errno, "can't write to %s", dir);
+	errno = ENOSPC;
+	if (write(fd, text, (size_t)bytes) != bytes || fsync(fd))
+		rc = errno;
+	close(fd);
+	if (!rc && rename(tmp, path))
+		rc = errno;
+	if (!rc)
+		rc = sync_dir(dir);
+	return rc ? err_set_errno(err, -1, rc, "can't write to %s", dir) : 0;
+}
+
+/* 1: it is kvd's; 0: it is to be made; -1 after setting err. */
+static int look_at(const char *dir, struct err *err)
+{
+	char path[4096], text[64] = "";
+	int fd;
+
+	if (snprintf(path, sizeof path, "%s/" MARKER, dir) >= (int)sizeof path)
+		return err_set(err, -1, "the path %.100s... is too long", dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		ssize_t n = read(fd, text, sizeof text - 1);
+		close(fd);
+		if (n >= 0 && !strcmp(text, MARKER_NEW))
+			return 0;
+		if (n < 0 || strcmp(text, MARKER_TEXT))
+			return err_set(err, -1, "%s is not of a version that this kvd can read: it says "
+					      "'%.40s'", path, n < 0 ? "" : text);
+		return 1;
+	}
+	if (errno != ENOENT)
+		return err_set_errno(err, -1, errno, "can't read %s", path);
+	if (is_empty(dir))
+		return 0;
+	return err_set(err, -1, "%s has files in it that are not kvd's (no " MARKER "): name another "
+		       "folder, or restore what is missing", dir);
+}
+
+/* ------------------------------------------------------------------------ open */
+
+static uint64_t pick_buffer(const char *dir)
+{
+	struct statvfs fs;
+	uint64_t bytes;
+
+	if (statvfs(dir, &fs))
+		return BUFFER_BYTES_MAX;
+	bytes = (uint64_t)fs.f_blocks * fs.f_frsize / 64;
+	return bytes > BUFFER_BYTES_MAX ? BUFFER_BYTES_MAX
+	     : bytes < BUFFER_BYTES_MIN ? BUFFER_BYTES_MIN : bytes;
+}
+
+static rocksdb_options_t *new_options(uint64_t buffer_bytes, bool create)
+{
+	rocksdb_options_t *plain = rocksdb_options_create(), *o = rocksdb_options_create();
+	rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
+	char *why = NULL;
+
+	/* A log that RocksDB knows of and does not find is an error. */
+	rocksdb_get_options_from_string(plain, "track_and_verify_wals_in_manifest=true", o, &why);
+	rocksdb_options_destroy(plain);
+	free(why);
+	rocksdb_options_set_create_if_missing(o, create);
+	rocksdb_options_set_paranoid_checks(o, 1);
+	rocksdb_options_set_write_buffer_size(o, buffer_bytes);
+	rocksdb_options_set_max_write_buffer_number(o, 3);
+	rocksdb_options_set_max_background_jobs(o, 2);
+	rocksdb_options_set_max_open_files(o, -1);
+	rocksdb_options_set_bytes_per_sync(o, 1 << 20);
+	rocksdb_options_set_compression(o, rocksdb_lz4_compression);
+	rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 1);
+	rocksdb_options_set_info_log_level(o, 2);
+	rocksdb_options_set_keep_log_file_num(o, 3);
+	rocksdb_options_set_wal_recovery_mode(o, RECOVER_TAIL);
+	rocksdb_block_based_options_set_block_size(table, BLOCK_BYTES);
+	rocksdb_block_based_options_set_no_block_cache(table, 1);
+	rocksdb_options_set_block_based_table_factory(o, table);
+	rocksdb_block_based_options_destroy(table);
+	return o;
+}
+
+/* The last change that is found in that mode; false: not even that. */
+static bool last_change(struct db *db, int mode, uint64_t *sequence)
+{
+	char *why = NULL;
+	rocksdb_options_set_wal_recovery_mode(db->options, mode);
+	rocksdb_t *r = rocksdb_open_for_read_only(db->options, db->dir, 0, &why);
+
+	if (!r) {
+		log_debug("looking at %s in mode %d: %s", db->dir, mode, why);
+		rocksdb_free(why);
+		return false;
+	}
+	*sequence = rocksdb_get_latest_sequence_number(r);
+	rocksdb_close(r);
+	return true;
+}
+
+/* The log is bad somewhere: opens it up to there if that is its end. */
+static int open_damaged(struct db *db, bool may_lose, char *why, struct err *err)
+{
+	uint64_t point, skip;
+	char *again = NULL;
+
+	if (!last_change(db, RECOVER_POINT, &point) || !last_change(db, RECOVER_SKIP, &skip))
+		return fail(err, why, db->dir, "can't open the data in");
+	if (skip > point && !may_lose)
+		return fail(err, why, db->dir, "the log is damaged, and not at its end, in");
+	log_warn("the end of the log in %s is torn, as a crash of the machine leaves it: %s%s", db->dir,
+		 skip > point ? "changes after it are lost, with --durability async as promised: "
+			      : "no change that was acknowledged as synced was in it: ", why);
+	rocksdb_free(why);
+	rocksdb_options_set_wal_recovery_mode(db->options, RECOVER_POINT);
+	db->db = rocksdb_open(db->options, db->dir, &again);
+	return again ? fail(err, again, db->dir, "can't open the data in") : 0;
+}
+
+static int read_version(struct db *db, struct err *err)
+{
+	rocksdb_readoptions_t *o = rocksdb_readoptions_create();
+	char *why = NULL;
+	size_t bytes = 0;
+	char *value = rocksdb_get(db->db, o, KEY_VERSION, 1, &bytes, &why);
+
+	rocksdb_readoptions_destroy(o);
+	if (why)
+		return fail(err, why, db->dir, "can't read");
+	if (value && bytes == sizeof db->version)
+		memcpy(&db->version, value, bytes);
+	db->version = le64toh(db->version);
+	rocksdb_free(value);
+	return 0;
+}
+
+static int open_files(struct db *db, bool may_lose, struct err *err)
+{
+	char *why = NULL;
+	int kind;
+
+	if (mkdir(db->dir, 0700) && errno != EEXIST)
+		return err_set_errno(err, -1, errno, "can't make the folder %s", db->dir);
+	kind = look_at(db->dir, err);
+	if (kind < 0)
+		return -1;
+	if (!kind && write_marker(db->dir, MARKER_NEW, err))
+		return -1;
+	db->buffer_bytes = pick_buffer(db->dir);
+	db->options = new_options(db->buffer_bytes, kind == 0);
+	db->db = rocksdb_open(db->options, db->dir, &why);
+	if (why && kind && strstr(why, "Corruption")) {
+		if (open_damaged(db, may_lose, why, err))
+			return -1;
+	} else if (why) {
+		return fail(err, why, db->dir, "can't open the data in");
+	}
+	if (!kind && write_marker(db->dir, MARKER_TEXT, err))
+		return -1;
+	return read_version(db, err);
+}
+
+int db_open(const char *dir, bool may_lose, struct db **out, struct err *err)
+{
+	struct db *db = calloc(1, sizeof *db);
+
+	if (!db || !(db->dir = strdup(dir))) {
+		free(db);
+		return err_set(err, -1, "out of memory");
+	}
+	if (open_files(db, may_lose, err)) {
+		db_close(&db);
+		return -1;
+	}
+	db->write = rocksdb_writeoptions_create();
+	db->write_sync = rocksdb_writeoptions_create();
+	rocksdb_writeoptions_set_sync(db->write_sync, 1);
+	db->batch = rocksdb_writebatch_create();
+	*out = db;
+	return 0;
+}
+
+void db_close(struct db **out)
+{
+	struct db *db = *out;
+
+	*out = NULL;
+	if (!db)
+		return;
+	if (db->batch)
+		rocksdb_writebatch_destroy(db->batch);
+	if (db->write)
+		rocksdb_writeoptions_destroy(db->write);
+	if (db->write_sync)
+		rocksdb_writeoptions_destroy(db->write_sync);
+	if (db->db)
+		rocksdb_close(db->db);
+	if (db->options)
+		rocksdb_options_destroy(db->options);
+	free(db->dir);
+	free(db);
+}
+
+uint64_t db_version(const struct db *db)
+{
+	return db->version;
+}
+
+/* The buffers that are to be written, and as much again for merging files. */
+uint64_t db_reserve_bytes(const struct db *db)
+{
+	return 4 * db->buffer_bytes;
+}
+
+/* ---------------------------------------------------------------------- write */
+
+void db_batch_add(struct db *db, const struct durable_record *r, uint64_t wall_offset_ms)
+{
+	uint16_t prefix = htobe16((uint16_t)(r->hash.a >> 48));
+	struct db_head head = {
+		.version = htole64(r->version),
+		.expiry_ms = htole64(r->expiry_ms ? r->expiry_ms + wall_offset_ms : 0),
+	};
+	const char *key[2] = { (const char *)&prefix, r->key };
+	const size_t key_bytes[2] = { PREFIX_BYTES, r->key_bytes };
+	const char *value[2] = { (const char *)&head, r->value };
+	const size_t value_bytes[2] = { sizeof head, r->value_bytes };
+
+	if (r->version > db->batch_version)
+		db->batch_version = r->version;
+	if (r->version)
+		rocksdb_writebatch_putv(db->batch, 2, key, key_bytes, 2, value, value_bytes);
+	else
+		rocksdb_writebatch_deletev(db->batch, 2, key, key_bytes);
+}
+
+int db_batch_write(struct db *db, bool sync, struct err *err)
+{
+	char *why = NULL;
+
+	if (db->batch_version > db->version) {
+		uint64_t version = htole64(db->batch_version);
+		db->version = db->batch_version;
+		rocksdb_writebatch_put(db->batch, KEY_VERSION, 1, (const char *)&version,
+				       sizeof version);
+	}
+	db->batch_version = 0;
+	rocksdb_write(db->db, sync ? db->write_sync : db->write, db->batch, &why);
+	rocksdb_writebatch_clear(db->batch);
+	return why ? fail(err, why, db->dir, "can't write to") : 0;
+}
+
+int db_sync(struct db *db, struct err *err)
+{
+	char *why = NULL;
+
+	rocksdb_flush_wal(db->db, 1, &why);
+	return why ? fail(err, why, db->dir, "can't sync") : 0;
+}
+
+int db_flush(struct db *db, struct err *err)
+{
+	rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
+	char *why = NULL;
+
+	rocksdb_flush(db->db, o, &why);
+	rocksdb_flushoptions_destroy(o);
+	return why ? fail(err, why, db->dir, "can't write to") : 0;
+}
+
+int db_checkpoint(struct db *db, const char *path, struct err *err)
+{
+	char *why = NULL;
+	rocksdb_checkpoint_t *c = rocksdb_checkpoint_object_create(db->db, &why);
+
+	if (c)
+		rocksdb_checkpoint_create(c, path, 0, &why);
+	if (c)
+		rocksdb_checkpoint_object_destroy(c);
+	if (why)
+		return fail(err, why, path, "can't make the backup");
+	return write_marker(path, MARKER_TEXT, err);
+}
+
+/* ----------------------------------------------------------------------- walk */
+
+static rocksdb_readoptions_t *read_options(const uint8_t *end)
+{
+	rocksdb_readoptions_t *o = rocksdb_readoptions_create();
+
+	rocksdb_readoptions_set_verify_checksums(o, 1);
+	rocksdb_readoptions_set_fill_cache(o, 0);
+	rocksdb_readoptions_set_readahead_size(o, READAHEAD_BYTES);
+	if (end)
+		rocksdb_readoptions_set_iterate_upper_bound(o, (const char *)end, PREFIX_BYTES);
+	return o;
+}
+
+/* False if it is not a record of kvd's. */
+static bool read_item(const rocksdb_iterator_t *it, struct db_item *item)
+{
+	size_t key_bytes, value_bytes;
+	const uint8_t *key = (const uint8_t *)rocksdb_iter_key(it, &key_bytes);
+	const uint8_t *value = (const uint8_t *)rocksdb_iter_value(it, &value_bytes);
+
+	if (key_bytes <= PREFIX_BYTES || value_bytes < sizeof item->head)
+		return false;
+	memcpy(&item->head, value, sizeof item->head);
+	item->head.version = le64toh(item->head.version);
+	item->head.expiry_ms = le64toh(item->head.expiry_ms);
+	item->part = (uint32_t)key[0] << 8 | key[1];
+	item->key = key + PREFIX_BYTES;
+	item->key_bytes = key_bytes - PREFIX_BYTES;
+	item->value = value + sizeof item->head;
+	item->value_bytes = value_bytes - sizeof item->head;
+	return true;
+}
+
+int db_walk(struct db *db, uint32_t from, uint32_t to,
+	    int (*each)(void *arg, const struct db_item *item), void *arg, struct err *err)
+{
+	const uint8_t begin[PREFIX_BYTES] = { (uint8_t)(from >> 8), (uint8_t)from };
+	const uint8_t end[PREFIX_BYTES] = { (uint8_t)(to >> 8), (uint8_t)to };
+	rocksdb_readoptions_t *o = read_options(to < DB_PARTS ? end : NULL);
+	rocksdb_iterator_t *it = rocksdb_create_iterator(db->db, o);
+	struct db_item item;
+	char *why = NULL;
+	int rc = 0;
+
+	for (rocksdb_iter_seek(it, (const char *)begin, PREFIX_BYTES); !rc && rocksdb_iter_valid(it);
+	     rocksdb_iter_next(it)) {
+		size_t key_bytes;
+		rocksdb_iter_key(it, &key_bytes);
+		if (key_bytes == 1)
+			continue;
+		rc = read_item(it, &item)
+			     ? each(arg, &item)
+			     : err_set(err, -1, "%s has a record that is not kvd's", db->dir);
+	}
+	rocksdb_iter_get_error(it, &why);
+	rocksdb_iter_destroy(it);
+	rocksdb_readoptions_destroy(o);
+	return why ? fail(err, why, db->dir, "can't read") : rc;
+}

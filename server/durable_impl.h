@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* durable_impl.h -- what the files of durable.h share. */
+#ifndef SERVER_DURABLE_IMPL_H
+#define SERVER_DURABLE_IMPL_H
+
+#include <stdatomic.h>
+
+#include "server/durable.h"
+
+struct db;
+
+struct backup {
+	pthread_mutex_t lock; /* guards all of it */
+	pthread_t thread;
+	bool has_thread;
+	bool is_running;
+	bool is_failed;
+	char path[1024]; /* of the last one */
+	char text[ERR_BYTES + 1024];
+	uint64_t begun_ns;
+};
+
+struct durable {
+	struct durable_options options;
+	struct store *store;
+	pthread_rwlock_t db_lock;
+	struct db *db; /* NULL between two openings */
+	uint64_t reserve_bytes;
+
+	pthread_mutex_t lock;
+	pthread_cond_t work, stop;
+	struct durable_op *queue, **queue_end;
+	struct durable_op *undos, **undos_end;
+	bool stopping;
+
+	pthread_t commit_thread, sync_thread;
+	bool has_commit_thread, has_sync_thread;
+
+	/* Commit thread only. */
+	bool is_full;   /* below the reserve */
+	bool is_broken; /* writing failed, and it was not opened again since */
+	uint64_t reopen_ns;
+
+	_Atomic bool is_failing;
+	_Atomic bool sync_failed;
+	_Atomic uint64_t unsynced_ns; /* since when something is not synced; 0: all is */
+	_Atomic uint64_t syncing_ns;  /* since when a sync is under way */
+	_Atomic uint64_t commits, changes, refused, unknown, pending, commit_ns;
+	_Atomic unsigned forgotten;
+	uint64_t loaded_keys, load_ns;
+	struct backup backup;
+};
+
+#endif
