@@ -326,14 +326,24 @@ static uint64_t offset_of(const char *key, size_t key_bytes)
 	return layout_word_offset(entry_of(key, key_bytes).word);
 }
 
+/* Of so many bits one is flipped: all in a test of full size, else every n-th of each
+ * word and byte. */
+static unsigned stride(void)
+{
+	const char *scale = getenv("KVD_TEST_SCALE");
+	unsigned percent = scale ? (unsigned)atoi(scale) : 100;
+
+	return percent >= 100 ? 1 : percent >= 10 ? 7 : 23;
+}
+
 /* Every bit of an item reads wrong: once, and for ever. */
 static void flip_all(const char *key, size_t key_bytes, uint64_t from, uint64_t bytes,
 		     const uint8_t *value, size_t value_bytes)
 {
 	uint8_t *buf = malloc(BYTES_MAX);
-	uint64_t retries = 0;
+	uint64_t retries = 0, flips = 0;
 
-	for (uint64_t bit = 0; bit < 8 * bytes; bit++) {
+	for (uint64_t bit = 0; bit < 8 * bytes; bit += stride()) {
 		for (unsigned times = 1; times; times = times == 1 ? UINT32_MAX : 0) {
 			struct reader *r = reader_new(f.table, 0, bit);
 			reader_flip(r, from + bit / 8, bit % 8, times);
@@ -348,11 +358,12 @@ static void flip_all(const char *key, size_t key_bytes, uint64_t from, uint64_t 
 				assert_int_equal(got.result, KVD_EBUSY); /* asks the server */
 			}
 			retries += reader_counters(r)->retries;
+			flips++;
 			reader_delete(r);
 		}
 	}
 	/* All but those of PENDING, and of the worker of a live item, were noticed. */
-	assert_true(retries >= 8 * bytes - 8);
+	assert_true(retries + 8 >= flips / 2);
 	free(buf);
 }
 
@@ -385,7 +396,7 @@ static void test_flipped_bits_of_an_entry(void **state)
 	(void)state;
 	fixture_new(&f, 32 << 20, 1);
 	value_make(value, 20000, 1, 1);
-	for (unsigned i = 0; i < 5 * 64 * 4; i++) {
+	for (unsigned i = 0; i < 5 * 64 * 4; i += stride()) {
 		unsigned bit = i / 5 % 64, times = i & 1 ? 1 : UINT32_MAX;
 		size_t bytes = lengths[i % 5], room = i / 320 % 2 ? bytes : 20000;
 		fixture_put_item(&f.worker[0], "key", 3, value, bytes, NULL);
