@@ -141,6 +141,18 @@ int link_qp_set_access(const struct verbs *v, struct ibv_qp *qp, int access)
 	return v->modify_qp(qp, &attr, IBV_QP_ACCESS_FLAGS);
 }
 
+int link_qp_access(const struct verbs *v, struct ibv_qp *qp)
+{
+	const int remote = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+			   IBV_ACCESS_REMOTE_ATOMIC;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (v->query_qp(qp, &attr, IBV_QP_ACCESS_FLAGS, &init))
+		return -1;
+	return (int)attr.qp_access_flags & remote;
+}
+
 int link_qp_set_error(const struct verbs *v, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };

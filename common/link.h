@@ -51,6 +51,9 @@ int link_qp_ready(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *q
 
 /* Changes the remote rights of a connected queue pair.  0 or an errno value. */
 int link_qp_set_access(const struct verbs *v, struct ibv_qp *qp, int access);
+/* The remote rights that it has (IBV_ACCESS_REMOTE_*), as the device says; -1: it does
+ * not say. */
+int link_qp_access(const struct verbs *v, struct ibv_qp *qp);
 int link_qp_set_error(const struct verbs *v, struct ibv_qp *qp);
 
 /* What rdma_cm needs to know of a queue pair that it does not manage. */

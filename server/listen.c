@@ -184,6 +184,26 @@ static int new_qp(struct conn *c, struct worker *w, uint8_t peer_rd_atom, struct
 	return 0;
 }
 
+/* Asks the device: rdma_cm and drivers are known to raise them by themselves. */
+bool conn_check_rights(struct conn *c, int rights)
+{
+	struct server *s = c->server;
+	int has = link_qp_access(s->verbs, c->qp);
+
+	/* The main thread's question, which the worker has overtaken. */
+	if (!rights && atomic_load(&c->said_hello))
+		return true;
+	log_debug("connection %llu: its queue pair has the remote rights 0x%x",
+		  (unsigned long long)c->connection_id, (unsigned)has);
+	if (has == rights || atomic_load(&c->disconnected))
+		return true;
+	link_qp_set_error(s->verbs, c->qp);
+	atomic_fetch_add(&s->wrong_rights, 1);
+	log_error("%s: its queue pair has the remote rights 0x%x instead of 0x%x", c->peer.text,
+		  (unsigned)has, (unsigned)rights);
+	return false;
+}
+
 static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
 			     const struct wire_connect *request)
 {
@@ -238,6 +258,10 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	if (s->verbs->accept(id, &param)) {
 		log_error("accepting %s failed: %s", c->peer.text, strerror(errno));
 		conn_drop(c, "it could not be accepted");
+		return;
+	}
+	if (!conn_check_rights(c, 0)) {
+		conn_drop(c, "its queue pair has remote rights that nobody gave it");
 		return;
 	}
 	log_debug("connection %llu from %s on worker %u", (unsigned long long)c->connection_id,

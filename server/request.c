@@ -133,12 +133,17 @@ static enum request_fate do_hello(struct request *r)
 	struct conn *c = r->conn;
 	struct tx *tx;
 
+	atomic_store(&c->said_hello, true);
 	if (!gate_admit(s->gate, c, r->head, r->key, r->value))
 		return deny(r);
 	int rc = link_qp_set_access(s->verbs, c->qp, gate_rights(s, c->user.role));
 	if (rc) {
 		log_error("can't give %s its rights: %s", c->peer.text, strerror(rc));
 		conn_close(c, "its queue pair can't be given remote rights");
+		return REQUEST_DONE;
+	}
+	if (!conn_check_rights(c, gate_rights(s, c->user.role))) {
+		conn_close(c, "its queue pair has other remote rights than its user");
 		return REQUEST_DONE;
 	}
 	c->fate = fate_ring_new(r->head->value_checksum, c->credits);

@@ -92,6 +92,7 @@ struct server {
 	_Atomic uint64_t denied;      /* hellos */
 	_Atomic uint64_t forbidden;   /* requests that the user may not make */
 	_Atomic uint64_t rkey_changes;
+	_Atomic uint64_t wrong_rights; /* of a queue pair, found by asking the device */
 	_Atomic uint64_t protocol_errors;
 	uint64_t start_ns;
 	uint64_t instance; /* random: tells clients one start of kvd from the next */
@@ -125,6 +126,7 @@ struct conn {
 	/* Who it is: by its worker, under the gate's lock. */
 	struct user user;
 	bool admitted;
+	atomic_bool said_hello;     /* set before it gets any right */
 	_Atomic uint64_t denied_ns; /* when its hello was found to prove nothing */
 
 	/* Set by the main thread. */
@@ -353,6 +355,8 @@ int listen_start(struct server *server, struct err *err);
 int listen_run(struct server *server); /* until a signal asks to stop */
 void listen_stop(struct server *server);
 void conn_done(struct conn *conn); /* worker: gives it back */
+/* Any thread: whether its queue pair has just these remote rights; else it is in error. */
+bool conn_check_rights(struct conn *conn, int rights);
 /* Has its worker end it; `reason` is static. */
 void conn_drop(struct conn *conn, const char *reason);
 

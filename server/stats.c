@@ -131,12 +131,13 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	    (unsigned long long)atomic_load(&s->refused),
 	    (unsigned long long)atomic_load(&s->protocol_errors));
 	add(&o, "\"security\":{\"users\":%s,\"handshakes\":%llu,\"denied\":%llu,"
-		"\"forbidden\":%llu,\"rkey_changes\":%llu},",
+		"\"forbidden\":%llu,\"rkey_changes\":%llu,\"wrong_rights\":%llu},",
 	    gate_has_users(s->gate) ? "true" : "false",
 	    (unsigned long long)atomic_load(&s->pending),
 	    (unsigned long long)atomic_load(&s->denied),
 	    (unsigned long long)atomic_load(&s->forbidden),
-	    (unsigned long long)atomic_load(&s->rkey_changes));
+	    (unsigned long long)atomic_load(&s->rkey_changes),
+	    (unsigned long long)atomic_load(&s->wrong_rights));
 	add(&o, "\"server\":{\"version\":\"%s\",\"uptime_seconds\":%.3f,\"cpu_seconds\":%.6f,"
 		"\"workers\":%u,\"device\":\"%s\",\"software_device\":%s}}",
 	    PACKAGE_VERSION, (double)(clock_ns() - s->start_ns) / 1e9,

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * attack -- tries to get at kvd's memory on bare verbs.
+ *
+ *	attack ADDR:PORT snapshot CREDENTIALS FILE	table and locks, by one who may READ
+ *	attack ADDR:PORT matrix VICTIM READER		every request, region, phase and rkey
+ *	attack ADDR:PORT replay VICTIM			recorded and borrowed handshakes
+ *	attack ADDR:PORT guess N SEED PROCESSES [WHO]	rkeys out of the air
+ *	attack ADDR:PORT revoked VICTIM OTHER		until VICTIM is removed, and after
+ *
+ * VICTIM, READER, OTHER are files of credentials: the attacker has a victim's rkeys (by
+ * asking kvd in his name) but not, where it matters, his secret.  Exits with 0 if
+ * nothing worked that must not; 1 with a sentence otherwise.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/attack/raw_peer.h"
+
+#define PATTERN 0xa5
+
+static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
+					      IBV_WR_ATOMIC_CMP_AND_SWP,
+					      IBV_WR_ATOMIC_FETCH_AND_ADD };
+static const char *const opcode_names[] = { "READ", "WRITE", "CAS", "FADD" };
+#define OPCODES 4u
+
+static unsigned tries;
+
+static struct credentials load(const char *path)
+{
+	struct credentials c;
+	struct err err;
+
+	if (credentials_load(path, &c, &err))
+		raw_die(err.text);
+	return c;
+}
+
+/*
+ * One request that must fail, without a byte changed here.  (That none changed there is
+ * for the snapshots to say.)
+ */
+static void must_fail(struct raw_conn *c, unsigned op, uint64_t addr, uint32_t rkey,
+		      const char *when)
+{
+	uint8_t *reach = c->raw->reach;
+
+	memset(reach, PATTERN, 8);
+	enum ibv_wc_status status = raw_reach(c, opcodes[op], addr, rkey, 8);
+	tries++;
+	if (status == IBV_WC_SUCCESS) {
+		fprintf(stderr, "attack: %s at 0x%llx with rkey 0x%x succeeds %s\n",
+			opcode_names[op], (unsigned long long)addr, rkey, when);
+		exit(1);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		if (reach[i] != PATTERN) {
+			fprintf(stderr, "attack: a failed %s brought bytes %s\n", opcode_names[op],
+				when);
+			exit(1);
+		}
+}
+
+/* ------------------------------------------------------------------ snapshot */
+
+static void read_region(struct raw_conn *c, FILE *f, uint64_t addr, uint64_t bytes, uint32_t rkey)
+{
+	while (bytes) {
+		uint32_t n = bytes < RAW_REACH ? (uint32_t)bytes : RAW_REACH;
+		if (raw_reach(c, IBV_WR_RDMA_READ, addr, rkey, n) != IBV_WC_SUCCESS)
+			raw_die("a right that is given fails");
+		if (fwrite(c->raw->reach, 1, n, f) != n)
+			raw_die("can't write the snapshot");
+		addr += n;
+		bytes -= n;
+	}
+}
+
+static void snapshot(struct raw *raw, const char *who, const char *path)
+{
+	struct credentials cred = load(who);
+	struct raw_conn c;
+	FILE *f = fopen(path, "w");
+
+	if (!f)
+		raw_die("can't write the snapshot");
+	raw_enter(raw, &c, &cred);
+	read_region(&c, f, c.welcome.table_addr, c.welcome.table_bytes, c.welcome.table_rkey);
+	read_region(&c, f, c.welcome.lock_addr, c.welcome.stripes * 8, c.welcome.lock_rkey);
+	fclose(f);
+	raw_hang_up(&c);
+}
+
+/* -------------------------------------------------------------------- matrix */
+
+/* What the attacker knows of a victim. */
+struct known {
+	struct wire_welcome welcome;
+	struct credentials victim;
+	struct credentials reader;
+};
+
+enum phase { BEFORE, DENIED, IN_ONE, READER, WRITER, PHASES };
+static const char *const phase_names[] = {
+	"before the hello", "after a hello that proves nothing", "in one doorbell with a hello",
+	"as a reader", "as a writer",
+};
+
+/* A hello of somebody who does not have the secret. */
+static void bad_hello(struct raw_conn *c, const struct known *k)
+{
+	raw_make_hello(c, &k->victim);
+	c->hello[c->hello_bytes - 1] ^= 1;
+	if (!raw_send(c, c->hello, c->hello_bytes))
+		raw_die("can't send");
+}
+
+static void enter_phase(struct raw *raw, struct raw_conn *c, const struct known *k,
+			enum phase phase)
+{
+	struct ibv_wc wc;
+
+	if (phase == READER || phase == WRITER) {
+		raw_enter(raw, c, phase == READER ? &k->reader : &k->victim);
+		return;
+	}
+	raw_connect_well(raw, c);
+	if (phase == BEFORE)
+		return;
+	bad_hello(c, k);
+	/* Its SEND is complete: kvd has it, and takes a second to answer. */
+	if (phase == DENIED)
+		raw_completion(c, &wc, 5000);
+}
+
+/* What a role gives: no attack. */
+static bool is_given(enum phase phase, unsigned op, bool lock, bool real)
+{
+	if (!real)
+		return false;
+	if (opcodes[op] == IBV_WR_RDMA_READ)
+		return phase == READER || phase == WRITER;
+	return phase == WRITER && lock && opcodes[op] != IBV_WR_RDMA_WRITE;
+}
+
+static void try_rkey(struct raw *raw, const struct known *k, enum phase phase, unsigned op,
+		     bool lock, uint64_t offset, uint32_t rkey)
+{
+	struct raw_conn c;
+
+	enter_phase(raw, &c, k, phase);
+	must_fail(&c, op, (lock ? k->welcome.lock_addr : k->welcome.table_addr) + offset, rkey,
+		  phase_names[phase]);
+	raw_hang_up(&c);
+}
+
+static void try_phase(struct raw *raw, const struct known *k, enum phase phase)
+{
+	/* rkeys are an index and a few random bits: next to one there may be another. */
+	static const int near[] = { 0, 1, -1, 2, -2, 256, -256, 512, -512 };
+	unsigned nears = phase == BEFORE ? sizeof near / sizeof *near : 3;
+
+	for (unsigned lock = 0; lock < 2; lock++) {
+		uint32_t rkey = lock ? k->welcome.lock_rkey : k->welcome.table_rkey;
+		for (unsigned op = 0; op < OPCODES; op++)
+			for (unsigned i = 0; i < nears; i++) {
+				if (is_given(phase, op, lock, i == 0))
+					continue;
+				try_rkey(raw, k, phase, op, lock, 64 * 8, rkey + (uint32_t)near[i]);
+			}
+	}
+	/* The other region's rkey, and over the ends of both. */
+	for (unsigned op = 0; op < OPCODES; op++) {
+		try_rkey(raw, k, phase, op, false, 0, k->welcome.lock_rkey);
+		try_rkey(raw, k, phase, op, true, 0, k->welcome.table_rkey);
+		try_rkey(raw, k, phase, op, false, k->welcome.table_bytes, k->welcome.table_rkey);
+		try_rkey(raw, k, phase, op, true, (uint64_t)-8, k->welcome.lock_rkey);
+	}
+}
+
+static void learn(struct raw *raw, struct known *k)
+{
+	struct raw_conn c;
+
+	raw_enter(raw, &c, &k->victim);
+	k->welcome = c.welcome;
+	raw_hang_up(&c);
+	raw_enter(raw, &c, &k->reader);
+	if (c.welcome.lock_rkey)
+		raw_die("a reader gets the rkey of the locks");
+	raw_hang_up(&c);
+}
+
+static void matrix(struct raw *raw, const char *victim, const char *reader)
+{
+	struct known k = { .victim = load(victim), .reader = load(reader) };
+
+	learn(raw, &k);
+	for (int phase = 0; phase < PHASES; phase++)
+		try_phase(raw, &k, (enum phase)phase);
+	printf("%u requests\n", tries);
+}
+
+/* -------------------------------------------------------------------- replay */
+
+static void must_be_denied(struct raw_conn *c, const struct wire_welcome *known, const char *what)
+{
+	int status = raw_say_hello(c, NULL);
+
+	if (status == WIRE_OK) {
+		fprintf(stderr, "attack: %s lets in\n", what);
+		exit(1);
+	}
+	if (status != WIRE_EDENIED && status != -1)
+		raw_die("a hello is answered by something odd");
+	must_fail(c, 0, known->table_addr, known->table_rkey, what);
+	raw_hang_up(c);
+	tries++;
+}
+
+static void borrow_hello(struct raw_conn *to, const struct raw_conn *from)
+{
+	memcpy(to->hello, from->hello, sizeof to->hello);
+	to->hello_bytes = from->hello_bytes;
+}
+
+static void replay(struct raw *raw, const char *victim)
+{
+	struct credentials cred = load(victim), wrong = cred;
+	struct raw_conn good, c;
+
+	/* What somebody on the wire recorded: the private data and the hello. */
+	raw_enter(raw, &good, &cred);
+	if (!raw_connect(raw, &c, &good.connect))
+		raw_die("kvd doesn't accept");
+	borrow_hello(&c, &good);
+	must_be_denied(&c, &good.welcome, "a replayed handshake");
+
+	/* A proof that the victim gave on another connection, the nonces being passed on
+	 * between: its queue pairs are not these. */
+	raw_connect_well(raw, &c);
+	uint32_t own = c.server_qpn;
+	c.server_qpn = own + 1;
+	raw_make_hello(&c, &cred);
+	c.server_qpn = own;
+	must_be_denied(&c, &good.welcome, "a proof for another queue pair");
+
+	/* A proof that was given to another server. */
+	raw_connect_well(raw, &c);
+	wrong.server.bytes[0] ^= 1;
+	raw_make_hello(&c, &wrong);
+	must_be_denied(&c, &good.welcome, "a proof for another server");
+
+	/* Another's name, no name, a name that is too long, half a proof. */
+	raw_connect_well(raw, &c);
+	raw_make_hello(&c, &cred);
+	c.hello[sizeof(struct wire_request)] ^= 1;
+	must_be_denied(&c, &good.welcome, "another name");
+	raw_connect_well(raw, &c);
+	raw_make_hello(&c, NULL);
+	must_be_denied(&c, &good.welcome, "a hello of nobody");
+	raw_connect_well(raw, &c);
+	raw_make_hello(&c, &cred);
+	((struct wire_request *)(void *)c.hello)->value_bytes -= 32;
+	c.hello_bytes -= 32;
+	must_be_denied(&c, &good.welcome, "half a proof");
+
+	/* A second hello, though a good one. */
+	if (raw_say_hello(&good, NULL) != -1)
+		raw_die("a second hello is answered");
+	raw_hang_up(&good);
+	printf("%u handshakes\n", tries);
+}
+
+/* --------------------------------------------------------------------- guess */
+
+/* READs with random rkeys: each costs the connection. */
+static unsigned guess_some(struct raw *raw, long n, const struct credentials *who,
+			   uint64_t table_addr)
+{
+	unsigned refused = 0;
+
+	for (long i = 0; i < n; i++) {
+		struct wire_connect connect = { .magic = WIRE_MAGIC, .version = WIRE_VERSION };
+		struct raw_conn c;
+		if (!raw_connect(raw, &c, &connect)) {
+			refused++;
+			continue;
+		}
+		if (who) {
+			raw_make_hello(&c, who);
+			if (raw_say_hello(&c, who) != WIRE_OK)
+				raw_die("kvd doesn't let a user in");
+		}
+		must_fail(&c, (unsigned)(raw_random(raw) % OPCODES), table_addr,
+			  (uint32_t)raw_random(raw), "by guessing");
+		raw_hang_up(&c);
+	}
+	return refused;
+}
+
+static void guess(const char *addr, int argc, char **argv)
+{
+	long n = atol(argv[0]), processes = argc > 2 ? atol(argv[2]) : 1;
+	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+	struct credentials cred, *who = NULL;
+	int status, bad = 0;
+
+	if (argc > 3) {
+		cred = load(argv[3]);
+		who = &cred;
+	}
+	fflush(stdout);
+	for (long p = 0; p < processes; p++) {
+		if (fork() != 0)
+			continue;
+		struct raw raw = { .random = seed + (uint64_t)p * 1000003 };
+		raw_open(&raw, addr);
+		raw.recvs = who ? 2 : 0;
+		unsigned refused = guess_some(&raw, n / processes, who, 0x700000000000ull);
+		printf("%u guesses, %u refused\n", tries, refused);
+		fflush(stdout);
+		_exit(0);
+	}
+	while (wait(&status) > 0)
+		bad |= status != 0;
+	exit(bad);
+}
+
+/* ------------------------------------------------------------------- revoked */
+
+static void revoked(struct raw *raw, const char *victim, const char *other)
+{
+	struct credentials cred = load(victim), also = load(other);
+	struct wire_welcome known;
+	struct raw_conn c, next;
+
+	raw_enter(raw, &c, &cred);
+	known = c.welcome;
+	if (raw_reach(&c, IBV_WR_RDMA_READ, known.table_addr, known.table_rkey, 8))
+		raw_die("a right that is given fails");
+	printf("ready\n");
+	fflush(stdout);
+	/* READs go on until they don't; the script removes him meanwhile and says when. */
+	uint64_t end = raw_now_ms() + 60000;
+	while (!raw_reach(&c, IBV_WR_RDMA_READ, known.table_addr, known.table_rkey, 8)) {
+		if (raw_now_ms() > end)
+			raw_die("a removed user goes on reading");
+		usleep(100);
+	}
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	printf("cut off at %lld.%09ld\n", (long long)t.tv_sec, t.tv_nsec);
+	/* On his queue pair, on one that proved nothing, on that of somebody else. */
+	for (unsigned op = 0; op < OPCODES; op++) {
+		must_fail(&c, op, known.table_addr, known.table_rkey, "on a queue pair cut off");
+		raw_connect_well(raw, &next);
+		must_fail(&next, op, known.lock_addr, known.lock_rkey, "after revocation");
+		raw_hang_up(&next);
+		for (unsigned lock = 0; lock < 2; lock++) {
+			raw_enter(raw, &next, &also);
+			must_fail(&next, op, lock ? known.lock_addr : known.table_addr,
+				  lock ? known.lock_rkey : known.table_rkey,
+				  "with a removed user's rkey on another's queue pair");
+			raw_hang_up(&next);
+		}
+	}
+	raw_hang_up(&c);
+	raw_connect_well(raw, &next);
+	raw_make_hello(&next, &cred);
+	must_be_denied(&next, &known, "a removed user");
+	printf("%u requests\n", tries);
+}
+
+int main(int argc, char **argv)
+{
+	struct raw raw = { .random = 1 };
+
+	if (argc < 4)
+		return 2;
+	alarm(3600);
+	if (!strcmp(argv[2], "guess"))
+		guess(argv[1], argc - 3, argv + 3);
+	raw_open(&raw, argv[1]);
+	if (!strcmp(argv[2], "snapshot") && argc == 5)
+		snapshot(&raw, argv[3], argv[4]);
+	else if (!strcmp(argv[2], "matrix") && argc == 5)
+		matrix(&raw, argv[3], argv[4]);
+	else if (!strcmp(argv[2], "replay") && argc == 4)
+		replay(&raw, argv[3]);
+	else if (!strcmp(argv[2], "revoked") && argc == 5)
+		revoked(&raw, argv[3], argv[4]);
+	else
+		return 2;
+	raw_close(&raw);
+	return 0;
+}
