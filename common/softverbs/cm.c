@@ -107,6 +107,7 @@ void sv_cm_free_id(struct sv_id *id)
 	for (at = &sv_cm.ids; *at != id; at = &(*at)->next)
 		;
 	*at = id->next;
+	free(id->ep_attr);
 	free(id);
 }
 

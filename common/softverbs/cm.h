@@ -107,6 +107,9 @@ struct sv_id {
 	uint8_t retry_count;
 	uint8_t rnr_retry_count;
 	uint8_t peer_ack_timeout;
+	/* Of a listening endpoint: for its requests. */
+	struct ibv_pd *ep_pd;
+	struct ibv_qp_init_attr *ep_attr;
 	struct sv_cm_msg req; /* to be sent again while the backlog is full */
 	struct sv_id *next;
 };
@@ -159,5 +162,9 @@ uint64_t sv_cm_run_timers(void);
 int sv_cm_qp_to_init(struct sv_id *id);
 int sv_cm_qp_to_rts(struct sv_id *id);
 int sv_cm_qp_to_error(struct sv_id *id);
+
+/* ---- cm_ep.c ---- */
+/* A queue pair for a request of the endpoint, if it wants one.  0, or -1 and errno. */
+int sv_cm_equip(struct rdma_cm_id *id, const struct sv_id *listener);
 
 #endif

@@ -259,6 +259,13 @@ int sv_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 	/* Its private data stays readable as long as the id. */
 	listen->event = NULL;
 	id->id.event = ev;
+	if (sv_cm_equip(&id->id, sv_id_of(listen))) {
+		int err = errno;
+
+		sv_destroy_id(&id->id);
+		errno = err;
+		return -1;
+	}
 	*out = &id->id;
 	return 0;
 }

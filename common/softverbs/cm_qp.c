@@ -118,38 +118,133 @@ int sv_cm_qp_to_error(struct sv_id *id)
 	return sv_modify_qp(id->id.qp, &attr, IBV_QP_STATE);
 }
 
-int sv_rdma_create_qp(struct rdma_cm_id *cm_id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
-{
-	struct ibv_qp *qp;
-	int ret;
+/* ---- the queues of an id that its owner didn't give ---- */
 
-	if (!pd)
-		pd = cm_id->pd;
-	if (cm_id->qp || !cm_id->verbs || !pd || pd->context != cm_id->verbs) {
-		errno = EINVAL;
-		return -1;
-	}
-	qp = sv_create_qp(pd, attr);
-	if (!qp)
-		return -1;
-	cm_id->qp = qp;
-	ret = sv_cm_qp_to_init(sv_id_of(cm_id));
+static int make_cq(struct rdma_cm_id *id, uint32_t cqe, struct ibv_cq **cq,
+		   struct ibv_comp_channel **channel)
+{
+	*channel = sv_create_comp_channel(id->verbs);
+	if (!*channel)
+		return errno;
+	*cq = sv_create_cq(id->verbs, cqe ? (int)cqe : 1, id, *channel, 0);
+	if (*cq)
+		return 0;
+	sv_destroy_comp_channel(*channel);
+	*channel = NULL;
+	return errno;
+}
+
+static void drop_cq(struct ibv_cq **cq, struct ibv_comp_channel **channel)
+{
+	if (*cq)
+		sv_destroy_cq(*cq);
+	if (*channel)
+		sv_destroy_comp_channel(*channel);
+	*cq = NULL;
+	*channel = NULL;
+}
+
+static void drop_queues(struct rdma_cm_id *id)
+{
+	drop_cq(&id->send_cq, &id->send_cq_channel);
+	drop_cq(&id->recv_cq, &id->recv_cq_channel);
+}
+
+static int make_queues(struct rdma_cm_id *id, struct ibv_qp_init_attr *attr)
+{
+	int ret = 0;
+
+	if (!attr->srq)
+		attr->srq = id->srq;
+	if (!attr->send_cq)
+		ret = make_cq(id, attr->cap.max_send_wr, &id->send_cq, &id->send_cq_channel);
+	if (!ret && !attr->recv_cq)
+		ret = make_cq(id, attr->srq ? SV_MAX_QP_WR : attr->cap.max_recv_wr, &id->recv_cq,
+			      &id->recv_cq_channel);
 	if (ret) {
-		cm_id->qp = NULL;
-		sv_destroy_qp(qp);
-		errno = ret;
-		return -1;
+		drop_queues(id);
+		return ret;
 	}
-	cm_id->pd = pd;
-	cm_id->send_cq = attr->send_cq;
-	cm_id->recv_cq = attr->recv_cq;
-	cm_id->srq = attr->srq;
+	if (!attr->send_cq)
+		attr->send_cq = id->send_cq;
+	if (!attr->recv_cq)
+		attr->recv_cq = id->recv_cq;
 	return 0;
 }
 
-void sv_rdma_destroy_qp(struct rdma_cm_id *cm_id)
+static int check_id(const struct rdma_cm_id *id, const struct ibv_pd *pd)
 {
-	if (cm_id->qp)
-		sv_destroy_qp(cm_id->qp);
-	cm_id->qp = NULL;
+	return id->qp || !id->verbs || !pd || pd->context != id->verbs ? EINVAL : 0;
+}
+
+/* Makes it with what make() is given, in state INIT; 0, or an errno value. */
+static int make_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
+		   struct ibv_qp *(*make)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr))
+{
+	int ret = make_queues(id, attr);
+
+	if (ret)
+		return ret;
+	id->qp = make(pd, attr);
+	if (!id->qp) {
+		ret = errno;
+	} else {
+		ret = sv_cm_qp_to_init(sv_id_of(id));
+		if (ret)
+			sv_destroy_qp(id->qp);
+	}
+	if (ret) {
+		id->qp = NULL;
+		drop_queues(id);
+		return ret;
+	}
+	id->pd = pd;
+	return 0;
+}
+
+int sv_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	int ret;
+
+	if (!pd)
+		pd = id->pd;
+	ret = check_id(id, pd);
+	if (!ret)
+		ret = make_qp(id, pd, attr, sv_create_qp);
+	if (!ret)
+		return 0;
+	errno = ret;
+	return -1;
+}
+
+static struct ibv_qp *make_ex(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	return sv_create_qp_ex(pd->context, (struct ibv_qp_init_attr_ex *)(void *)attr);
+}
+
+int sv_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	int ret;
+
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD)) {
+		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+		attr->pd = id->pd;
+	}
+	ret = check_id(id, attr->pd);
+	/* It begins with the members of struct ibv_qp_init_attr. */
+	if (!ret)
+		ret = make_qp(id, attr->pd, (struct ibv_qp_init_attr *)(void *)attr, make_ex);
+	if (!ret)
+		return 0;
+	errno = ret;
+	return -1;
+}
+
+void sv_rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	if (!id->qp)
+		return;
+	sv_destroy_qp(id->qp);
+	id->qp = NULL;
+	drop_queues(id);
 }

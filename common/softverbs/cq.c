@@ -50,7 +50,7 @@ struct ibv_comp_channel *sv_create_comp_channel(struct ibv_context *context)
 	chan->next = sv_proc->chans;
 	sv_proc->chans = chan;
 	pthread_mutex_unlock(&sv_proc->lock);
-	atomic_fetch_add(&sv_ctx_of(context)->users, 1);
+	sv_ctx_get(context);
 	return &chan->ib;
 }
 
@@ -69,7 +69,7 @@ int sv_destroy_comp_channel(struct ibv_comp_channel *channel)
 		;
 	*at = chan->next;
 	pthread_mutex_unlock(&sv_proc->lock);
-	atomic_fetch_sub(&sv_ctx_of(channel->context)->users, 1);
+	sv_ctx_put(channel->context);
 	sv_fd_close(channel->fd);
 	free(chan);
 	return 0;
@@ -234,7 +234,7 @@ struct ibv_cq *sv_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 	reset_shared(cq);
 	if (channel)
 		join_channel(cq, chan_of(channel));
-	atomic_fetch_add(&sv_ctx_of(context)->users, 1);
+	sv_ctx_get(context);
 	return &cq->ib;
 err_ring:
 	free(cq->ring);
@@ -274,7 +274,7 @@ int sv_destroy_cq(struct ibv_cq *ibcq)
 	pthread_mutex_lock(&sv_proc->lock);
 	sv_proc->cq[cq->index] = NULL;
 	pthread_mutex_unlock(&sv_proc->lock);
-	atomic_fetch_sub(&sv_ctx_of(ibcq->context)->users, 1);
+	sv_ctx_put(ibcq->context);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	free(cq->ring);

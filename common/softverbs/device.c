@@ -88,8 +88,15 @@ __be64 sv_get_device_guid(struct ibv_device *device)
 	return htobe64(DEVICE_GUID);
 }
 
-static void set_ops(struct ibv_context *context)
+static void set_ops(struct verbs_context *vctx)
 {
+	struct ibv_context *context = &vctx->context;
+
+	vctx->query_port = sv_query_port_ex;
+	vctx->query_device_ex = sv_query_device_ex;
+	vctx->query_rt_values = sv_query_rt_values;
+	vctx->create_cq_ex = sv_create_cq_ex;
+	vctx->create_qp_ex = sv_create_qp_ex;
 	context->ops.poll_cq = sv_poll_cq;
 	context->ops.req_notify_cq = sv_req_notify_cq;
 	context->ops.post_send = sv_post_send;
@@ -111,6 +118,7 @@ struct ibv_context *sv_open_device(struct ibv_device *device)
 	if (!ctx)
 		return NULL;
 	ctx->tail = &ctx->head;
+	atomic_store(&ctx->users, 1);
 	ctx->vctx.sz = sizeof(ctx->vctx);
 	ctx->vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	ctx->vctx.context.device = device;
@@ -122,16 +130,21 @@ struct ibv_context *sv_open_device(struct ibv_device *device)
 		return NULL;
 	}
 	pthread_mutex_init(&ctx->vctx.context.mutex, NULL);
-	set_ops(&ctx->vctx.context);
+	set_ops(&ctx->vctx);
 	return &ctx->vctx.context;
 }
 
-int sv_close_device(struct ibv_context *context)
+void sv_ctx_get(struct ibv_context *context)
+{
+	atomic_fetch_add(&sv_ctx_of(context)->users, 1);
+}
+
+void sv_ctx_put(struct ibv_context *context)
 {
 	struct sv_ctx *ctx = sv_ctx_of(context);
 
-	if (atomic_load(&ctx->users))
-		return EBUSY;
+	if (atomic_fetch_sub(&ctx->users, 1) > 1)
+		return;
 	while (ctx->head) {
 		struct sv_async *node = ctx->head;
 
@@ -141,6 +154,13 @@ int sv_close_device(struct ibv_context *context)
 	sv_fd_close(context->async_fd);
 	pthread_mutex_destroy(&context->mutex);
 	free(ctx);
+}
+
+/* As with a kernel's device, objects that are left don't hinder it.  They and the
+ * context's memory stay until they are destroyed. */
+int sv_close_device(struct ibv_context *context)
+{
+	sv_ctx_put(context);
 	return 0;
 }
 

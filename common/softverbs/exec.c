@@ -365,14 +365,17 @@ out:
 
 /* ---- posting ---- */
 
+static bool has_room(const struct sv_qp *qp, uint32_t n)
+{
+	/* acquire: partner pop() in cq.c. */
+	return qp->posted - atomic_load_explicit(&qp->polled, memory_order_acquire) + n <=
+	       qp->cap.max_send_wr;
+}
+
 static int check_wr(const struct sv_qp *qp, const struct ibv_send_wr *wr)
 {
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 
-	/* acquire: partner pop() in cq.c. */
-	if (qp->posted - atomic_load_explicit(&qp->polled, memory_order_acquire) >=
-	    qp->cap.max_send_wr)
-		return ENOMEM;
 	if (wr->num_sge < 0 || (!is_inline && (uint32_t)wr->num_sge > qp->cap.max_send_sge))
 		return EINVAL;
 	switch (wr->opcode) {
@@ -434,6 +437,14 @@ static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr)
 	copy_payload(wqe, wr);
 }
 
+static void go_on(struct sv_qp *qp)
+{
+	if (qp->flushed)
+		sv_flush_sq_locked(qp);
+	else
+		sv_progress_locked(qp);
+}
+
 int sv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct sv_qp *qp = sv_qp_of(ibqp);
@@ -443,18 +454,33 @@ int sv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	if (sv_qp_state(qp) < IBV_QPS_RTS)
 		ret = EINVAL;
 	for (; !ret && wr; wr = wr->next) {
-		ret = check_wr(qp, wr);
+		ret = has_room(qp, 1) ? check_wr(qp, wr) : ENOMEM;
 		if (ret)
 			break;
 		enqueue(qp, wr);
 	}
-	if (qp->flushed)
-		sv_flush_sq_locked(qp);
-	else
-		sv_progress_locked(qp);
+	go_on(qp);
 	sv_spin_unlock(&qp->sq_lock);
 	if (ret)
 		*bad = wr;
+	return ret;
+}
+
+int sv_post_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n)
+{
+	int ret = 0;
+
+	sv_spin_lock(&qp->sq_lock);
+	if (sv_qp_state(qp) < IBV_QPS_RTS)
+		ret = EINVAL;
+	else if (!has_room(qp, n))
+		ret = ENOMEM;
+	for (uint32_t i = 0; !ret && i < n; i++)
+		ret = check_wr(qp, &wr[i]);
+	for (uint32_t i = 0; !ret && i < n; i++)
+		enqueue(qp, &wr[i]);
+	go_on(qp);
+	sv_spin_unlock(&qp->sq_lock);
 	return ret;
 }
 

@@ -32,7 +32,7 @@ struct ibv_pd *sv_alloc_pd(struct ibv_context *context)
 	pthread_mutex_lock(&sv_proc->lock);
 	pd->id = pd->ib.handle = ++sv_proc->next_pd;
 	pthread_mutex_unlock(&sv_proc->lock);
-	atomic_fetch_add(&sv_ctx_of(context)->users, 1);
+	sv_ctx_get(context);
 	return &pd->ib;
 }
 
@@ -42,7 +42,7 @@ int sv_dealloc_pd(struct ibv_pd *ibpd)
 
 	if (atomic_load(&pd->users))
 		return EBUSY;
-	atomic_fetch_sub(&sv_ctx_of(ibpd->context)->users, 1);
+	sv_ctx_put(ibpd->context);
 	free(pd);
 	return 0;
 }

@@ -311,9 +311,10 @@ static int make_queues(struct sv_qp *qp, const struct ibv_qp_init_attr *init)
 	qp->cap.max_recv_sge = bigger(qp->cap.max_recv_sge, 1);
 	if (init->srq)
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
-	qp->wqe_bytes = (uint32_t)offsetof(struct sv_wqe, sge) +
-			bigger(qp->cap.max_send_sge * (uint32_t)sizeof(struct ibv_sge),
-			       (qp->cap.max_inline_data + 15) / 16 * 16);
+	/* The room of the elements holds as much data, which some programs count on. */
+	qp->cap.max_inline_data = bigger((qp->cap.max_inline_data + 15) / 16 * 16,
+					 qp->cap.max_send_sge * (uint32_t)sizeof(struct ibv_sge));
+	qp->wqe_bytes = (uint32_t)offsetof(struct sv_wqe, sge) + qp->cap.max_inline_data;
 	/* Not cleared: pages that no request ever used cost nothing. */
 	qp->sq = malloc((size_t)qp->cap.max_send_wr * qp->wqe_bytes);
 	if (!qp->sq)
@@ -787,6 +788,7 @@ int sv_destroy_qp(struct ibv_qp *ibqp)
 		sv_rq_fini(&qp->own_rq);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
+	sv_draft_free(qp->draft);
 	free(qp->rx_wqe);
 	free(qp->sq);
 	free(qp);

@@ -111,6 +111,14 @@ int sv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		struct ibv_qp_init_attr *init_attr);
 int sv_destroy_qp(struct ibv_qp *qp);
 
+/* Extended verbs.  On the software device their inline functions in
+ * <infiniband/verbs.h> find these through the context, but sv_qp_to_qp_ex(). */
+int sv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t attr_bytes);
+struct ibv_cq_ex *sv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+struct ibv_qp *sv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp_ex *sv_qp_to_qp_ex(struct ibv_qp *qp);
+
 /* Connection management */
 struct rdma_event_channel *sv_create_event_channel(void);
 void sv_destroy_event_channel(struct rdma_event_channel *channel);
@@ -122,7 +130,19 @@ int sv_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr
 		    int timeout_ms);
 int sv_resolve_route(struct rdma_cm_id *id, int timeout_ms);
 int sv_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int sv_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
 void sv_rdma_destroy_qp(struct rdma_cm_id *id);
+int sv_rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+void sv_rdma_destroy_srq(struct rdma_cm_id *id);
+/* The first address only.  No route data, no canonical names. */
+int sv_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		   struct rdma_addrinfo **res);
+void sv_freeaddrinfo(struct rdma_addrinfo *res);
+int sv_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+		 struct ibv_qp_init_attr *attr);
+void sv_destroy_ep(struct rdma_cm_id *id);
+struct ibv_context **sv_get_devices(int *num);
+void sv_free_devices(struct ibv_context **list);
 int sv_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int sv_establish(struct rdma_cm_id *id);
 int sv_listen(struct rdma_cm_id *id, int backlog);

@@ -34,6 +34,7 @@
 
 struct sv_peer;
 struct sv_qp;
+struct sv_draft;
 
 /* ---- fd.c: descriptors that a forked child must not keep ---- */
 int sv_fd_track(int fd); /* returns fd */
@@ -146,7 +147,7 @@ struct sv_async {
 struct sv_ctx {
 	struct sv_spin lock;
 	struct sv_async *head, **tail;
-	_Atomic unsigned int users; /* PDs, CQs, channels */
+	_Atomic unsigned int users; /* its owner, PDs, CQs, channels */
 	struct verbs_context vctx;
 };
 
@@ -154,6 +155,9 @@ static inline struct sv_ctx *sv_ctx_of(struct ibv_context *context)
 {
 	return SV_CONTAINER(context, struct sv_ctx, vctx.context);
 }
+
+void sv_ctx_get(struct ibv_context *context);
+void sv_ctx_put(struct ibv_context *context);
 
 /* Queues an asynchronous event for the QP, CQ or SRQ obj. */
 void sv_async_raise(struct ibv_context *context, enum ibv_event_type type, void *obj);
@@ -255,7 +259,12 @@ struct sv_cqe {
 };
 
 struct sv_cq {
-	struct ibv_cq ib;
+	union {
+		struct ibv_cq ib;
+		struct ibv_cq_ex ex; /* begins with the same members */
+	};
+	struct sv_spin poll_lock; /* outside of all others; ex.c */
+	struct ibv_wc wc;	  /* the one under way */
 	uint32_t index;
 	struct sv_spin lock;
 	struct sv_cqe *ring;
@@ -388,7 +397,11 @@ enum sv_block {
 };
 
 struct sv_qp {
-	struct ibv_qp ib;
+	union {
+		struct ibv_qp ib;
+		struct ibv_qp_ex ex; /* begins with it */
+	};
+	struct sv_draft *draft; /* NULL: not of sv_create_qp_ex() */
 	uint32_t index;
 	uint32_t qpn;
 	_Atomic unsigned int refs; /* taken under the seat's lock */
@@ -473,6 +486,8 @@ void sv_qp_peer_gone(struct sv_peer *peer);
 
 /* ---- exec.c ---- */
 int sv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* An array of n requests: all of them, or none. */
+int sv_post_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n);
 int sv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* Executes what can be executed; sq_lock held. */
 void sv_progress_locked(struct sv_qp *qp);
@@ -498,6 +513,12 @@ enum sv_outcome sv_wait_answer(struct sv_qp *qp, uint32_t *status);
 enum sv_outcome sv_wait(struct sv_qp *qp, enum sv_block why, uint64_t for_ns);
 /* True if the peer's QP is connected to this one and takes requests. */
 bool sv_peer_ready(struct sv_qp *qp);
+
+/* ---- ex.c ---- */
+void sv_draft_free(struct sv_draft *draft);
+int sv_query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+		     size_t attr_bytes);
+int sv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
 
 /* ---- wire.c ---- */
 enum sv_outcome sv_exec_send(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status);
