@@ -19,6 +19,7 @@
 #include "common/opt.h"
 #include "server/http.h"
 #include "server/init.h"
+#include "server/notify.h"
 #include "server/options.h"
 #include "server/server.h"
 
@@ -222,6 +223,10 @@ int main(int argc, char **argv)
 	if (options_parse(&s->options, argc, argv, &status))
 		return status;
 	log_set_level((enum log_level)s->options.log_level);
+	if (log_direct((enum log_to)s->options.log_to, &err)) {
+		log_error("%s", err.text);
+		return 1;
+	}
 	s->start_ns = clock_ns();
 	s->timed = s->options.metrics || s->options.slow_ms;
 	raise_descriptors();
@@ -236,6 +241,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	say_ready(s);
+	notify_manager("READY=1\nSTATUS=Serving %s\nMAINPID=%d\n", s->addr.text, (int)getpid());
 	status = listen_run(s) ? 1 : 0;
 	http_delete(&s->http);
 	listen_stop(s);
