@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,11 +99,14 @@ static int make_store(struct server *s, struct err *err)
 	return s->limits.atomics ? locker_new(s, &s->locker, err) : 0;
 }
 
-static bool signal_came(void *arg)
+/* A signal to end: they are blocked, and read by listen_run() only. */
+static bool is_to_stop(void *arg)
 {
-	struct pollfd fd = { .fd = ((struct server *)arg)->signal_fd, .events = POLLIN };
+	sigset_t pending;
 
-	return poll(&fd, 1, 0) > 0;
+	(void)arg;
+	return !sigpending(&pending) &&
+	       (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
 }
 
 /* The table as it was, from the disk. */
@@ -116,7 +118,7 @@ static int load(struct server *s, struct err *err)
 		return 0;
 	for (unsigned i = 0; i < s->worker_count; i++)
 		workers[i] = &s->workers[i].store;
-	if (durable_load(s->durable, s->store, workers, s->worker_count, signal_came, s, err) ||
+	if (durable_load(s->durable, s->store, workers, s->worker_count, is_to_stop, s, err) ||
 	    durable_start(s->durable, s->store, err))
 		return -1;
 	s->store->durable = s->durable;
@@ -237,7 +239,8 @@ int main(int argc, char **argv)
 	if (take_signals(s, &err) || open_device(s, &err) || make_store(s, &err) ||
 	    load(s, &err) || start(s, &err) || write_ready_file(s, &err)) {
 		log_error("%s", err.text);
-		durable_close(&s->durable); /* it may have written already */
+		if (s->store && !s->store->durable) /* or workers run that use it */
+			durable_close(&s->durable);
 		return 1;
 	}
 	say_ready(s);
