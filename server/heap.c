@@ -30,6 +30,7 @@ __attribute__((visibility("default"))) const char *malloc_conf = "retain:false";
 struct heap {
 	extent_hooks_t hooks; /* first: the hooks get its address */
 	struct region *region;
+	bool packing; /* no extent more: see heap_alloc_packed; the heap's worker only */
 	unsigned arena;
 	unsigned tcache;
 	int alloc_flags;
@@ -37,6 +38,19 @@ struct heap {
 };
 
 /* ------------------------------------------------------------ extent hooks */
+
+/* The first page of each extent has its arena and its length in pages. */
+#define NOTE_PAGES_BITS 16u
+#define NOTE_PAGES_MAX ((1u << NOTE_PAGES_BITS) - 1)
+
+static void note_extent(struct heap *heap, const void *addr, size_t size)
+{
+	size_t pages = size / REGION_PAGE_BYTES;
+	bool is_short = pages <= NOTE_PAGES_MAX && heap->arena < 1u << (32 - NOTE_PAGES_BITS);
+
+	region_note(heap->region, addr,
+		    is_short ? heap->arena << NOTE_PAGES_BITS | (uint32_t)pages : 0);
+}
 
 static void *extent_alloc(extent_hooks_t *hooks, void *new_addr, size_t size, size_t alignment,
 			  bool *zero, bool *commit, unsigned arena)
@@ -47,11 +61,15 @@ static void *extent_alloc(extent_hooks_t *hooks, void *new_addr, size_t size, si
 	(void)arena;
 	if (new_addr != NULL) /* in-place growth, which nobody here asks for */
 		return NULL;
+	if (heap->packing)
+		return NULL;
 	if (alignment < REGION_PAGE_BYTES)
 		alignment = REGION_PAGE_BYTES;
 	addr = region_alloc(heap->region, size, alignment);
 	if (addr != NULL && *zero)
 		memset(addr, 0, size);
+	if (addr != NULL)
+		note_extent(heap, addr, size);
 	*commit = true;
 	return addr;
 }
@@ -61,6 +79,7 @@ static bool extent_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool c
 {
 	(void)committed;
 	(void)arena;
+	region_note(((struct heap *)hooks)->region, addr, 0);
 	region_free(((struct heap *)hooks)->region, addr, size);
 	return false;
 }
@@ -74,16 +93,22 @@ static void extent_destroy(extent_hooks_t *hooks, void *addr, size_t size, bool 
 static bool extent_split(extent_hooks_t *hooks, void *addr, size_t size, size_t size_a,
 			 size_t size_b, bool committed, unsigned arena)
 {
-	(void)hooks, (void)addr, (void)size, (void)size_a, (void)size_b;
-	(void)committed, (void)arena;
+	struct heap *heap = (struct heap *)hooks;
+
+	(void)size, (void)committed, (void)arena;
+	note_extent(heap, addr, size_a);
+	note_extent(heap, (uint8_t *)addr + size_a, size_b);
 	return false;
 }
 
 static bool extent_merge(extent_hooks_t *hooks, void *addr_a, size_t size_a, void *addr_b,
 			 size_t size_b, bool committed, unsigned arena)
 {
-	(void)hooks, (void)addr_a, (void)size_a, (void)addr_b, (void)size_b;
+	struct heap *heap = (struct heap *)hooks;
+
 	(void)committed, (void)arena;
+	region_note(heap->region, addr_b, 0);
+	note_extent(heap, addr_a, size_a + size_b);
 	return false;
 }
 
@@ -227,6 +252,68 @@ void heap_trim(struct heap *heap)
 	/* An extent that is freed while another thread purges stays with the arena,
 	 * until the next one is. */
 	set_arena(heap->arena, "purge", NULL, 0);
+}
+
+/* ------------------------------------------------------------------- slabs */
+
+/* jemalloc's answer about the slab of an address: all 0 if there is none. */
+struct utilization {
+	size_t free;
+	size_t slots;
+	size_t bytes;
+};
+
+static bool look_at(const void *addr, struct utilization *u)
+{
+	size_t bytes = sizeof *u;
+
+	return mallctl("experimental.utilization.batch_query", u, &bytes, (void *)&addr,
+		       sizeof addr) == 0;
+}
+
+bool heap_slab_at(struct heap *heap, size_t page, struct heap_slab *slab)
+{
+	uint32_t note = region_noted(heap->region, page);
+	void *addr = region_page(heap->region, page);
+	struct utilization u;
+
+	if (note == 0 || note >> NOTE_PAGES_BITS != heap->arena || !look_at(addr, &u) ||
+	    u.slots <= 1 || u.free > u.slots ||
+	    u.bytes != (size_t)(note & NOTE_PAGES_MAX) * REGION_PAGE_BYTES || u.bytes % u.slots != 0)
+		return false;
+	*slab = (struct heap_slab){ addr, u.bytes, (uint32_t)u.slots, (uint32_t)u.free };
+	return true;
+}
+
+bool heap_slab_next(struct heap *heap, size_t *page, size_t pages_max, struct heap_slab *slab)
+{
+	size_t pages = region_pages(heap->region), end = *page + pages_max;
+
+	for (; *page < pages && *page < end; ++*page) {
+		if (!heap_slab_at(heap, *page, slab))
+			continue;
+		*page += slab->bytes / REGION_PAGE_BYTES;
+		return true;
+	}
+	return false;
+}
+
+void *heap_alloc_packed(struct heap *heap, size_t bytes)
+{
+	int flags = MALLOCX_LG_ALIGN(LG_ALIGNMENT) | (int)MALLOCX_ARENA(heap->arena);
+
+	if (bytes > SLAB_BYTES_MAX)
+		return NULL;
+	heap->packing = true;
+	void *ptr = mallocx(bytes, flags | MALLOCX_TCACHE_NONE);
+	heap->packing = false;
+	return ptr;
+}
+
+void heap_free_packed(struct heap *heap, void *ptr, size_t bytes)
+{
+	(void)heap;
+	sdallocx(ptr, bytes, MALLOCX_LG_ALIGN(LG_ALIGNMENT) | MALLOCX_TCACHE_NONE);
 }
 
 size_t heap_metadata_bytes(void)

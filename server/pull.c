@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "server/compact.h"
 #include "server/compute.h"
 #include "server/server.h"
 
@@ -122,8 +123,6 @@ static void apply(struct worker *w, struct pull *p)
 		w->store.commit->conn = p->conn;
 		w->store.commit->request = *q;
 		p->conn->commits++;
-		w->store.commit->begun_ns = p->begun_ns;
-		memcpy(w->store.commit->key, p->key, sizeof p->key);
 		if (append)
 			store_item_delete(&w->store, p->item);
 		pull_free(w, p);
@@ -248,10 +247,11 @@ enum request_fate pull_start(struct worker *w, struct conn *conn,
 	uint64_t expiry = q->ttl_ms ? store_clock_ms(w->server->store) + q->ttl_ms : 0;
 	p->item = store_item_new(&w->store, key, q->key_bytes, q->value_bytes, expiry);
 	if (!p->item)
-		return refuse(w, conn, q, WIRE_EMEMORY);
+		return compact_may_help(&w->store) ? REQUEST_ASIDE : refuse(w, conn, q, WIRE_EMEMORY);
 	w->pull_free = p->next;
 	p->conn = conn;
-	p->begun_ns = timing_keep(w, p->key, key, q->key_bytes);
+	p->begun_ns = w->begun_ns;
+	memcpy(p->key, key, q->key_bytes < sizeof p->key ? q->key_bytes : sizeof p->key);
 	p->first = 0;
 	p->posted = p->arrived = 0;
 	p->chunks_posted = p->chunks_arrived = 0;

@@ -40,6 +40,7 @@ struct region {
 	unsigned levels;
 	struct summary *level[LEVELS_MAX];
 	size_t metadata_bytes;
+	_Atomic uint32_t *notes; /* a word per page; zero pages until they are used */
 };
 
 static size_t node_pages(unsigned level)
@@ -274,6 +275,11 @@ int region_new(void *base, size_t bytes, struct region **region)
 		region_delete(&r);
 		return rc;
 	}
+	r->notes = calloc(r->pages, sizeof *r->notes);
+	if (r->notes == NULL) {
+		region_delete(&r);
+		return ENOMEM;
+	}
 	mark(r, 0, r->pages, true);
 	*region = r;
 	return 0;
@@ -289,6 +295,7 @@ void region_delete(struct region **region)
 	for (unsigned l = 0; l < LEVELS_MAX; l++)
 		free(r->level[l]);
 	free(r->free_bits);
+	free((void *)r->notes);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
 }
@@ -327,6 +334,31 @@ void region_free(struct region *region, void *addr, size_t bytes)
 size_t region_used_bytes(const struct region *region)
 {
 	return atomic_load_explicit(&region->used_bytes, memory_order_relaxed);
+}
+
+static size_t page_of(const struct region *r, const void *addr)
+{
+	return ((uintptr_t)addr - r->base) / REGION_PAGE_BYTES;
+}
+
+void region_note(struct region *region, const void *addr, uint32_t note)
+{
+	atomic_store_explicit(&region->notes[page_of(region, addr)], note, memory_order_relaxed);
+}
+
+uint32_t region_noted(const struct region *region, size_t page)
+{
+	return atomic_load_explicit(&region->notes[page], memory_order_relaxed);
+}
+
+size_t region_pages(const struct region *region)
+{
+	return region->pages;
+}
+
+void *region_page(const struct region *region, size_t page)
+{
+	return (void *)(region->base + page * REGION_PAGE_BYTES);
 }
 
 size_t region_metadata_bytes(const struct region *region)

@@ -10,6 +10,7 @@
 #ifndef SERVER_REGION_H
 #define SERVER_REGION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,15 @@ void *region_alloc(struct region *region, size_t bytes, size_t alignment);
 void region_free(struct region *region, void *addr, size_t bytes);
 
 size_t region_used_bytes(const struct region *region);
+
+/*
+ * A word for each page, for whoever has allocated it to remember what it is; 0 at first.
+ * Kept outside the region; any thread, without a lock: relaxed.
+ */
+void region_note(struct region *region, const void *addr, uint32_t note);
+uint32_t region_noted(const struct region *region, size_t page);
+size_t region_pages(const struct region *region);
+void *region_page(const struct region *region, size_t page);
 
 /* What the region's own books cost, outside of it. */
 size_t region_metadata_bytes(const struct region *region);
@@ -62,6 +72,27 @@ size_t heap_usable_bytes(size_t bytes);
 /* Gives back what the thread cache and the arena keep unused.  heap_alloc does it
  * itself before it gives up. */
 void heap_trim(struct heap *heap);
+
+/*
+ * Slabs, for who moves items from sparse ones to others.  A slab is a run of slots of one
+ * size, of which some are taken; the figures are a moment's.  Looks from *page on for the
+ * heap's next slab, over `pages_max` pages at the most; sets *page to the page behind
+ * what was looked at.  False: there was none, or the allocator can't tell.
+ */
+struct heap_slab {
+	uint8_t *addr;
+	size_t bytes;
+	uint32_t slots;
+	uint32_t free;
+};
+bool heap_slab_next(struct heap *heap, size_t *page, size_t pages_max, struct heap_slab *slab);
+/* The slab whose first page that is; false if none is (any more). */
+bool heap_slab_at(struct heap *heap, size_t page, struct heap_slab *slab);
+
+/* heap_alloc and heap_free past the cache; the former without a page more than the heap
+ * has: NULL. */
+void *heap_alloc_packed(struct heap *heap, size_t bytes);
+void heap_free_packed(struct heap *heap, void *ptr, size_t bytes);
 
 /* What the allocator's books cost, outside the region, of all heaps and of the
  * process's malloc together.  Takes all its locks: for statistics. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "server/compact.h"
 #include "server/expire.h"
 #include "server/server.h"
 
@@ -75,6 +76,17 @@ static void add_index(struct out *o, const struct server *s)
 	    (double)keys / (double)(LAYOUT_BUCKET_WORDS * buckets + LAYOUT_NODE_WORDS * nodes));
 }
 
+static void add_compaction(struct out *o, const struct server *s)
+{
+	struct compact_stats k = compact_stats(s->store->compact);
+
+	add(o, "\"compaction\":{\"passes\":%llu,\"moved_keys\":%llu,\"moved_bytes\":%llu,"
+	       "\"freed_bytes\":%llu,\"waits\":%llu},",
+	    (unsigned long long)k.passes, (unsigned long long)k.items,
+	    (unsigned long long)k.item_bytes, (unsigned long long)k.freed_bytes,
+	    (unsigned long long)k.waits);
+}
+
 static void add_locks(struct out *o, const struct server *s)
 {
 	struct locker_stats k = { 0 };
@@ -122,6 +134,7 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	add(&o, "\"expiry\":{\"keys\":%llu,\"reclaimed\":%llu},",
 	    (unsigned long long)expire_keys(s->store->expire),
 	    (unsigned long long)expire_reclaimed(s->store->expire));
+	add_compaction(&o, s);
 	add_index(&o, s);
 	add_operations(&o, s);
 	add_locks(&o, s);

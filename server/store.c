@@ -28,12 +28,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/compact.h"
 #include "server/compute.h"
 #include "server/expire.h"
 
 /* ------------------------------------------------------------ small things */
 
-static uint64_t now_ns(void)
+uint64_t clock_now_ns(void)
 {
 	struct timespec ts;
 
@@ -44,7 +45,7 @@ static uint64_t now_ns(void)
 uint64_t store_clock_ms(const struct store *s)
 {
 	/* From 1: an expiry of 0 is none. */
-	return (now_ns() - s->clock_start_ns) / 1000000 + 1;
+	return (clock_now_ns() - s->clock_start_ns) / 1000000 + 1;
 }
 
 int store_new(struct table *table, struct store **store, struct err *err)
@@ -54,11 +55,14 @@ int store_new(struct table *table, struct store **store, struct err *err)
 	if (!s)
 		return err_set(err, -1, "out of memory");
 	s->table = table;
-	s->clock_start_ns = now_ns();
+	s->clock_start_ns = clock_now_ns();
 	int rc = expire_new(&s->expire);
+	if (!rc)
+		rc = compact_new(&s->compact);
 	if (!rc)
 		rc = index_new(table, &s->index);
 	if (rc) {
+		compact_delete(&s->compact);
 		expire_delete(&s->expire);
 		free(s);
 		return err_set_errno(err, -1, rc, "can't make the index");
@@ -73,6 +77,7 @@ void store_delete(struct store **store)
 		return;
 	index_delete(&(*store)->index);
 	expire_delete(&(*store)->expire);
+	compact_delete(&(*store)->compact);
 	free(*store);
 	*store = NULL;
 }
@@ -147,6 +152,7 @@ void store_item_delete(struct store_worker *w, struct layout_item *item)
 
 	state_store(item, 0);
 	heap_free(w->heap, item, bytes);
+	compact_note_free(w->store->compact, bytes);
 }
 
 /* ------------------------------------------------- stripes and lock words */
@@ -518,7 +524,78 @@ int store_put(struct store_worker *w, const struct store_change *asked, struct s
 	work_leave_unchanged(w, &k);
 	if (c->item && c->item != asked->item)
 		store_item_delete(w, c->item);
-	return status;
+	return status == WIRE_EMEMORY && compact_may_help(w) ? STORE_ASIDE : status;
+}
+
+/* ------------------------------------------------------------------- moves */
+
+/*
+ * The key of what seems to be a live item in a slot that others may write: by words, as
+ * it may tear; the index decides.  0: it seems to be none.
+ */
+static unsigned peek_key(const struct layout_item *item, size_t slot_bytes, uint64_t *key)
+{
+	uint64_t state = __atomic_load_n(&item->state, __ATOMIC_ACQUIRE);
+	uint64_t lengths = __atomic_load_n(&item->lengths, __ATOMIC_RELAXED);
+	unsigned key_bytes = layout_key_bytes(lengths);
+	const uint64_t *from = (const uint64_t *)(const void *)item->data;
+
+	if (layout_state_kind(state) != LAYOUT_LIVE || !key_bytes ||
+	    key_bytes > LAYOUT_KEY_BYTES_MAX ||
+	    layout_item_bytes(key_bytes, layout_value_bytes(lengths)) > slot_bytes)
+		return 0;
+	/* Slots are whole units, so the last word is the slot's, too. */
+	for (unsigned i = 0; i < (key_bytes + 7) / 8; i++)
+		key[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+	return key_bytes;
+}
+
+/* A copy of the item elsewhere in the heap, of the same version, dead as yet; or NULL. */
+static struct layout_item *copy_packed(struct store_worker *w, const struct layout_item *old,
+				       const uint8_t *slab, size_t slab_bytes)
+{
+	uint64_t bytes = item_bytes(old), version = layout_state_version(old->state);
+	struct layout_item *item = heap_alloc_packed(w->heap, bytes);
+
+	if (!item)
+		return NULL;
+	if ((uint8_t *)item >= slab && (uint8_t *)item < slab + slab_bytes) {
+		heap_free_packed(w->heap, item, bytes);
+		return NULL;
+	}
+	memcpy(&item->lengths, &old->lengths, bytes - offsetof(struct layout_item, lengths));
+	item->checksum = item_checksum(w->store, item, version);
+	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
+	return item;
+}
+
+enum store_moved store_move(struct store_worker *w, struct layout_item *old, size_t slot_bytes,
+			    const void *slab, size_t slab_bytes)
+{
+	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
+	struct store_change c = { .key = key, .key_bytes = peek_key(old, slot_bytes, key) };
+	struct work k;
+
+	if (!c.key_bytes)
+		return STORE_MOVED_NOT;
+	c.hash = hash_key(key, c.key_bytes);
+	if (!enter(w, &c, &k))
+		return STORE_MOVED_NOT;
+	if (k.old != old) {
+		work_leave_unchanged(w, &k);
+		return STORE_MOVED_NOT;
+	}
+	struct layout_item *item = copy_packed(w, old, slab, slab_bytes);
+	if (!item) {
+		work_leave_unchanged(w, &k);
+		return STORE_MOVED_NOWHERE;
+	}
+	uint64_t bytes = item_bytes(old);
+	update_elsewhere(w, &k, item, layout_word_len_code(k.entry.word));
+	leave(w, &k);
+	state_store(old, 0);
+	heap_free_packed(w->heap, old, bytes);
+	return STORE_MOVED;
 }
 
 /* The key's item is to go; ends the change. */

@@ -16,7 +16,6 @@
 #include "server/durable.h"
 #include "server/index.h"
 #include "server/table.h"
-#include "server/timing.h"
 
 struct conn;
 struct flush;
@@ -44,11 +43,12 @@ struct commit {
 	struct flush *flush;
 	struct wire_request request;
 	int64_t number; /* of a WIRE_INCR */
-	uint64_t begun_ns;
-	uint8_t key[TIMING_KEY_BYTES]; /* for a word about a slow one */
 };
 /* So many may be under way in one worker. */
 #define STORE_COMMITS_MAX 4096u
+
+struct compact;
+struct compact_worker;
 
 struct store {
 	struct table *table;
@@ -58,6 +58,10 @@ struct store {
 	struct expire *expire;
 	struct durable *durable; /* NULL: none */
 	uint64_t clock_start_ns;
+	struct compact *compact;
+	/* Wakes all workers, or NULL; for the owner to set before the first change. */
+	void (*wake)(void *arg);
+	void *wake_arg;
 };
 
 struct store_worker {
@@ -65,6 +69,7 @@ struct store_worker {
 	unsigned id;
 	struct heap *heap;
 	struct layout_scratch *scratch;
+	struct compact_worker *compact; /* NULL: the worker moves nothing */
 	/* The stripe whose lock kept a change away; for the caller to set and to look at. */
 	uint64_t blocked;
 	/* With a database: */
@@ -171,6 +176,18 @@ void store_item_seal_stream(struct store_worker *worker, struct layout_item *ite
 
 /* The largest value whose item could ever fit. */
 bool store_fits(const struct store *store, uint64_t item_bytes);
+
+/*
+ * Moves an item that stands in a slot of slot_bytes, if one does, to another place of the
+ * worker's heap that is not in the slab: same version, same value.
+ */
+enum store_moved {
+	STORE_MOVED,
+	STORE_MOVED_NOT,     /* no item, or one that is under way or locked */
+	STORE_MOVED_NOWHERE, /* there is no place for it */
+};
+enum store_moved store_move(struct store_worker *worker, struct layout_item *item,
+			    size_t slot_bytes, const void *slab, size_t slab_bytes);
 
 /* kvd's clock, from its start. */
 uint64_t store_clock_ms(const struct store *store);

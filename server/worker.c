@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "server/compact.h"
 #include "server/expire.h"
 #include "server/server.h"
 
@@ -557,7 +558,8 @@ static void sleep_for_event(struct worker *w)
 	void *context;
 	eventfd_t value;
 
-	bool soon = has_waiting(w) || expire_is_due(w->server->store);
+	bool soon = has_waiting(w) || expire_is_due(w->server->store) ||
+		    compact_is_due(&w->store);
 	int n = poll(fds, 2, soon ? 1 : 1000);
 	if (n <= 0)
 		return;
@@ -628,6 +630,7 @@ static void *run(void *arg)
 
 	affinity_pin(w->server, w->id, where, sizeof where);
 	log_debug("worker %u runs on %s", w->id, where);
+	compact_join(&w->store);
 	for (;;) {
 		atomic_store_explicit(&w->beat, ++beat, memory_order_relaxed);
 		if (n == 0)
@@ -648,6 +651,8 @@ static void *run(void *arg)
 		pulls_retry(w);
 		if (expire_is_due(w->server->store))
 			expire_step(&w->store, clock_ns());
+		if (compact_is_due(&w->store))
+			compact_step(&w->store, clock_ns());
 		reply_flush(w);
 		int rc = refill(w);
 		if (rc)
@@ -657,6 +662,7 @@ static void *run(void *arg)
 			break;
 	}
 	close_all(w);
+	compact_leave(&w->store);
 	return NULL;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/lib/fixture.h"
 
+#include "server/region.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -97,6 +99,25 @@ int fixture_put_item(struct store_worker *w, const void *key, size_t key_bytes, 
 	if (status != WIRE_OK)
 		store_item_delete(w, c.item);
 	return status;
+}
+
+enum store_moved fixture_move(struct store_worker *w, const void *key, size_t key_bytes)
+{
+	struct store *s = w->store;
+	struct layout_item *item = NULL;
+	struct index_spot spot;
+	struct index_entry e;
+	uint64_t bytes = 0;
+
+	index_lock(s->index, hash_key(key, key_bytes), &spot);
+	if (index_find(s->index, &spot, key, (unsigned)key_bytes, &e)) {
+		item = (struct layout_item *)(s->table->base + layout_word_offset(e.word));
+		bytes = layout_item_bytes(key_bytes, layout_value_bytes(item->lengths));
+	}
+	index_unlock(s->index, &spot);
+	if (!item)
+		return STORE_MOVED_NOT;
+	return store_move(w, item, heap_usable_bytes(bytes), NULL, 0);
 }
 
 int fixture_remove(struct store_worker *w, const void *key, size_t key_bytes)

@@ -27,6 +27,8 @@ int fixture_put(struct store_worker *worker, const void *key, size_t key_bytes,
 /* The same as kvd stores a pulled value: straight into the new item. */
 int fixture_put_item(struct store_worker *worker, const void *key, size_t key_bytes,
 		     const void *value, size_t value_bytes, uint64_t *version);
+/* Moves the key's item, if it is there and there is a place for it; see store_move. */
+enum store_moved fixture_move(struct store_worker *worker, const void *key, size_t key_bytes);
 int fixture_remove(struct store_worker *worker, const void *key, size_t key_bytes);
 int fixture_get(struct store_worker *worker, const void *key, size_t key_bytes, void *buf,
 		size_t buf_bytes, size_t *value_bytes, uint64_t *version);

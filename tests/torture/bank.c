@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -150,10 +149,8 @@ static pid_t start_client(unsigned i, unsigned seed)
 
 	if (pid < 0)
 		die("fork", strerror(errno));
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pid == 0)
 		client_main(i, seed);
-	}
 	return pid;
 }
 
@@ -254,7 +251,6 @@ int main(int argc, char **argv)
 		pid[i] = start_client(i, seed * 1000 + i);
 	pid_t auditor = fork();
 	if (auditor == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		kvd_session *s = connect_to(&client);
 		long total;
 		while (!shared->stop) {

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,10 +61,8 @@ static void start_client(struct run *r, int i)
 	fflush(NULL);
 	pid_t pid = fork();
 
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pid == 0)
 		client_main(&r->settings, r->board, i, r->incarnation[i]);
-	}
 	r->incarnation[i]++;
 	r->pid[i] = pid;
 }

@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "server/compute.h"
+#include "server/region.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/reader.h"
 
@@ -31,7 +32,7 @@
 #define VALUE_BYTES_MAX 40000u
 #define KEYS 3u
 #define VALUES_MAX 4096u
-#define FILL_MAX 6000u
+#define FILL_MAX 120000u
 #define MIRROR_BYTES (1u << 20)
 
 /* A value says what it is: id >> 20 is a number, the rest its length. */
@@ -147,6 +148,13 @@ static void change(unsigned i, uint64_t number)
 		conclude();
 		return;
 	}
+	if (kind >= 9 && kind < 12 && old) {
+		heap_trim(w->heap); /* or the cache has all places */
+		announce(i, old);
+		fixture_move(w, key, key_bytes);
+		conclude();
+		return;
+	}
 	/* In place as often as not. */
 	c.value_bytes = kind < 9 && old ? (old & 0xfffff) : kind == 15 ? 17000 + roll(20000)
 								       : 8 + roll(300);
@@ -163,6 +171,8 @@ static void change(unsigned i, uint64_t number)
 	conclude();
 }
 
+static bool is_filled[FILL_MAX];
+
 static void fill_one(unsigned i)
 {
 	uint8_t value[64];
@@ -171,6 +181,7 @@ static void fill_one(unsigned i)
 	size_t bytes = make_value(make_id(i, 24 + i % 40), value);
 
 	fixture_put(&f.worker[0], key, key_bytes, value, bytes, 0, NULL);
+	is_filled[i] = true;
 }
 
 /* Runs `work` in a traced child; it is stopped when this returns. */
@@ -301,6 +312,7 @@ static unsigned scaled(unsigned n)
 static void begin_test(uint64_t seed)
 {
 	random_state = seed;
+	memset(is_filled, 0, sizeof is_filled);
 	fixture_new(&f, TABLE_BYTES, 2);
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
@@ -326,6 +338,14 @@ static uint64_t step_through(pid_t child, struct observer *o, unsigned n)
 	return steps;
 }
 
+/* An item of each size in each heap, so that there are slabs to move others to. */
+static void make_room(void)
+{
+	for (unsigned i = 0; i < f.workers; i++)
+		for (uint64_t bytes = 8; bytes < 310; bytes += 16)
+			assert_non_null(store_item_new(&f.worker[i], "k", 1, bytes, 0));
+}
+
 static void test_changes(void **state)
 {
 	struct observer o[] = {
@@ -344,6 +364,7 @@ static void test_changes(void **state)
 	begin_test(getenv("KVD_TEST_SEED") ? strtoull(getenv("KVD_TEST_SEED"), NULL, 0) : 7);
 	for (unsigned i = 0; i < n; i++)
 		o[i].reader = reader_new(f.table, strstr(o[i].name, "mirror") ? MIRROR_BYTES : 0, i);
+	make_room();
 	pid_t child = start(work_on_keys, scaled(60));
 	while (go_on(child, false) && !shared->end) {
 		steps += step_through(child, o, n);
@@ -450,6 +471,8 @@ static unsigned keys_of_group(unsigned *list, unsigned n)
 	char key[32];
 
 	for (unsigned i = 0; i < n; i++) {
+		if (i < filled && !is_filled[i])
+			continue;
 		size_t key_bytes = make_key(1000 + i, key);
 		struct hash h = hash_key(key, key_bytes);
 		if (h.a >> (64 - bits) == v.split || h.b >> (64 - bits) == v.split)
@@ -468,6 +491,23 @@ static void must_find(struct reader *r, unsigned i, const char *who)
 	if (got.result != KVD_OK || id_of(value, got.value_bytes) != make_id(i, 24 + i % 40))
 		fail_msg("%s: GET of key %u, which is there, ended with %d (%llu buckets)", who, i,
 			 got.result, (unsigned long long)f.table->header->buckets);
+}
+
+/* Keys whose places are all in the first two groups: chains stand behind their buckets.
+ * From which number on there are none. */
+static unsigned fill_chains(void)
+{
+	unsigned n = 0;
+	char key[32];
+
+	for (unsigned found = 0; n < FILL_MAX / 2 && found < 160; n++) {
+		struct hash h = hash_key(key, make_key(1000 + n, key));
+		if (h.a >> (65 - LAYOUT_BASE_BITS) || h.b >> (65 - LAYOUT_BASE_BITS))
+			continue;
+		fill_one(n);
+		found++;
+	}
+	return n;
 }
 
 static void watch_growth(unsigned fill, unsigned more)
@@ -524,6 +564,21 @@ static void test_growth_from_three_buckets_to_four(void **state)
 	grow_from(2700, scaled(30));
 }
 
+static void test_growth_of_chains(void **state)
+{
+	(void)state;
+	begin_test(1);
+	unsigned n = fill_chains();
+	print_message("%llu overflow nodes\n",
+		      (unsigned long long)index_overflow_nodes(f.store->index));
+	assert_true(index_overflow_nodes(f.store->index) > 5);
+	while (index_keys(f.store->index) < 1695)
+		fill_one(n++);
+	assert_int_equal(index_buckets(f.store->index), LAYOUT_BUCKETS_MIN);
+	watch_growth(n, scaled(30));
+	end_test();
+}
+
 static void test_growth_of_a_later_level(void **state)
 {
 	(void)state;
@@ -537,6 +592,7 @@ int main(void)
 		cmocka_unit_test(test_old_locations),
 		cmocka_unit_test(test_growth_from_two_buckets_to_three),
 		cmocka_unit_test(test_growth_from_three_buckets_to_four),
+		cmocka_unit_test(test_growth_of_chains),
 		cmocka_unit_test(test_growth_of_a_later_level),
 	};
 

@@ -236,11 +236,13 @@ static void one_operation(struct thread *t, uint64_t *random, struct linear_op *
 			  uint8_t *buf)
 {
 	struct store_worker *w = &f.worker[t->number];
-	uint64_t kind = fixture_random(random) % 10, bytes = pick_bytes(random);
+	uint64_t kind = fixture_random(random) % 10, move = fixture_random(random) % 4, bytes = pick_bytes(random);
 	char key[64];
 	size_t key_bytes = make_key(op->key, key), length = 0;
 	int rc;
 
+	if (!move) /* no operation: nobody must notice */
+		fixture_move(w, key, key_bytes);
 	op->kind = kind < 4 ? LINEAR_GET : kind < 9 ? LINEAR_PUT : LINEAR_DEL;
 	if (op->kind == LINEAR_GET) {
 		rc = fixture_get(w, key, key_bytes, buf, BYTES_MAX, &length, &op->version);
