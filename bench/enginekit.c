@@ -11,7 +11,7 @@
 void engine_connect(struct engine *e, size_t mirror_bytes, bool ahead)
 {
 	struct kvd_options options = { .size = sizeof options, .timeout_ms = TIMEOUT_MS,
-				       .depth = ENGINE_DEPTH, .mirror_bytes = mirror_bytes,
+				       .depth = e->depth ? e->depth : ENGINE_DEPTH, .mirror_bytes = mirror_bytes,
 				       .mirror_ahead = ahead };
 
 	engine_disconnect(e);

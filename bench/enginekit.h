@@ -21,6 +21,7 @@ struct engine {
 	const char *address;
 	kvd_client *client;
 	kvd_session *session;
+	int depth; /* 0: ENGINE_DEPTH */
 	uint64_t keys;
 	uint64_t value_bytes;
 	struct random random;
