@@ -48,6 +48,7 @@ for file in "$mutations"/*.sed; do
 	[ "$mutation" != slow ] || continue
 	build_broken slow "$mutation"
 	case=$(sed -n '2s/^# //p' "$file") before=$SECONDS
-	! run_case "$case" 400 || fail "$mutation: nobody notices"
+	# It takes a coincidence, for which a busy machine may give little occasion.
+	run_case "$case" 400 && run_case "$case" 400 && run_case "$case" 400 && fail "$mutation: nobody notices"
 	say "$mutation: noticed after $((SECONDS - before)) s: $(head -1 "$tmp/case.log")"
 done
