@@ -4,7 +4,12 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LINE_BYTES_MAX 1024
@@ -25,6 +30,32 @@ void log_set_level(enum log_level level)
 	atomic_store_explicit(&level_max, level, memory_order_relaxed);
 }
 
+/* Set by log_direct() before there are threads: a datagram socket, or -1. */
+static int target_fd = -1;
+static enum log_to target = LOG_TO_STDERR;
+
+int log_direct(enum log_to to, struct err *err)
+{
+	static const char *const paths[] = { [LOG_TO_SYSLOG] = "/dev/log",
+					     [LOG_TO_JOURNAL] = "/run/systemd/journal/socket" };
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+
+	if (to == LOG_TO_STDERR)
+		return 0;
+	memcpy(sun.sun_path, paths[to], strlen(paths[to]) + 1);
+	target_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (target_fd < 0 || connect(target_fd, (struct sockaddr *)&sun, sizeof sun)) {
+		int e = errno;
+		if (target_fd >= 0)
+			close(target_fd);
+		target_fd = -1;
+		return err_set_errno(err, -1, e, "--log-to %s: nobody listens at %s",
+				     to == LOG_TO_SYSLOG ? "syslog" : "journal", paths[to]);
+	}
+	target = to;
+	return 0;
+}
+
 /* One write per line, so that lines of several threads don't mix. */
 static void write_line(const char *line, size_t bytes)
 {
@@ -37,6 +68,31 @@ static void write_line(const char *line, size_t bytes)
 			bytes -= (size_t)done;
 		}
 	}
+}
+
+/* False: it goes to standard error. */
+static bool send_line(enum log_level level, const char *text)
+{
+	/* As of syslog(3): error, warning, informational, debug; the facility is daemon. */
+	static const int priority[] = { 3, 4, 6, 7 };
+	char message[LINE_BYTES_MAX + 256], when[32];
+	time_t now = time(NULL);
+	struct tm tm;
+	int n;
+
+	if (target_fd < 0)
+		return false;
+	if (target == LOG_TO_JOURNAL) {
+		n = snprintf(message, sizeof message,
+			     "PRIORITY=%d\nSYSLOG_IDENTIFIER=%s\nSYSLOG_PID=%d\nMESSAGE=%s\n",
+			     priority[level], program, (int)getpid(), text);
+	} else {
+		localtime_r(&now, &tm);
+		strftime(when, sizeof when, "%b %e %H:%M:%S", &tm);
+		n = snprintf(message, sizeof message, "<%d>%s %s[%d]: %s", 3 << 3 | priority[level],
+			     when, program, (int)getpid(), text);
+	}
+	return n > 0 && send(target_fd, message, (size_t)n, MSG_NOSIGNAL) == n;
 }
 
 static size_t at_most(int wanted, size_t room)
@@ -59,10 +115,16 @@ static void log_line(enum log_level level, const char *format, va_list args)
 		return;
 	bytes = at_most(snprintf(line, sizeof line, "%s: %s: ", program, names[level]),
 			sizeof line);
+	size_t text = bytes;
 	bytes += at_most(vsnprintf(line + bytes, sizeof line - bytes, format, args),
 			 sizeof line - bytes);
-	line[bytes++] = '\n'; /* over the terminating zero */
-	write_line(line, bytes);
+	for (char *c = line; *c; c++)
+		if (*c == '\n')
+			*c = ' '; /* what a peer sent makes no second line */
+	if (!send_line(level, line + text)) {
+		line[bytes++] = '\n'; /* over the terminating zero */
+		write_line(line, bytes);
+	}
 	errno = errno_before;
 }
 

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * log.h -- kvd's log, on standard error: one line each, "kvd: LEVEL: text".
- * Any thread; a line is written whole.
+ * log.h -- kvd's log: one line each, "kvd: LEVEL: text" on standard error, or to
+ * syslog, or to systemd's journal.  Any thread; a line is written whole, and never
+ * waits for its reader but on standard error.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
 
 #include <stdbool.h>
 
+#include "common/err.h"
+
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+enum log_to { LOG_TO_STDERR, LOG_TO_SYSLOG, LOG_TO_JOURNAL };
 
 /* `name` is the program's and must live for ever. */
 void log_open(const char *name, enum log_level level);
 void log_set_level(enum log_level level);
+/* From now on there, and on standard error what can't be sent there.  Before there are
+ * threads.  0, or -1 after setting err: nobody listens there. */
+int log_direct(enum log_to to, struct err *err);
 
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));

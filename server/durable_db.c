@@ -5,19 +5,16 @@
  * It is tuned for what kvd does with it: write in batches, one writer, and read all of
  * it once, at start.  So no block cache, no filters, blocks of 32 KiB.
  *
- * A damaged log.  After a crash the end of the log may be torn, which costs nothing:
- * it was not acknowledged.  RocksDB's strictest mode that takes this
- * (tolerate_corrupted_tail_records) does not take a last record whose pages reached
- * the disk in part.  The next (point_in_time) stops there, and also stops, without
- * a word, in the middle of a damaged log.  So where the first refuses, the database is
- * opened twice to read: up to the first bad record, and over all bad records.  If the
- * second finds more than the first, what is damaged is not the end.
+ * A damaged log is found by durable_log.h, before RocksDB reads it.  The marker file
+ * says that the folder is kvd's, and the number of the newest log: a folder without a
+ * file that belongs to it must not look like one that is empty.
  */
 #include "server/durable_db.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +25,11 @@
 #include <rocksdb/c.h>
 
 #include "common/log.h"
+#include "server/durable_log.h"
 
 #define MARKER "KVD-DATA"
 #define MARKER_TEXT "kvd data, format 1\n"
+#define MARKER_LOG "newest log %" PRIu64
 #define MARKER_NEW "kvd data, format 1, being made\n"
 #define PREFIX_BYTES 2u
 #define KEY_VERSION "v"
@@ -39,7 +38,7 @@
 #define BLOCK_BYTES (32u << 10)
 #define READAHEAD_BYTES (2u << 20)
 
-enum { RECOVER_TAIL = 0, RECOVER_POINT = 2, RECOVER_SKIP = 3 }; /* WALRecoveryMode */
+enum { RECOVER_TAIL = 0, RECOVER_POINT = 2 }; /* WALRecoveryMode */
 
 struct db {
 	char *dir;
@@ -59,10 +58,10 @@ static int fail(struct err *err, char *why, const char *dir, const char *what)
 
 	if (strstr(why, "No space left"))
 		hint = ": make room on that disk";
-	else if (strstr(why, "lock"))
-		hint = ": another kvd uses it";
-	else if (strstr(why, "Corruption") || strstr(why, "checksum"))
+	else if (strstr(why, "Corruption") || strstr(why, "No such file"))
 		hint = ": the disk or the files are damaged; restore a backup";
+	else if (strstr(why, "/LOCK"))
+		hint = ": another kvd uses it";
 	err_set(err, -1, "%s %s: %.250s%s", what, dir, why, hint);
 	rocksdb_free(why);
 	return -1;
@@ -95,10 +94,11 @@ static int sync_dir(const char *dir)
 	return rc;
 }
 
-static int write_marker(const char *dir, const char *text, struct err *err)
+static int write_marker(const char *dir, const char *kind, uint64_t newest, struct err *err)
 {
-	char path[4096], tmp[4096];
-	ssize_t bytes = (ssize_t)strlen(text);
+	char path[4096], tmp[4096], text[128];
+	ssize_t bytes = newest ? snprintf(text, sizeof text, "%s" MARKER_LOG "\n", kind, newest)
+			       : snprintf(text, sizeof text, "%s", kind);
 	int fd, rc = 0;
 
 	if (snprintf(path, sizeof path, "%s/" MARKER, dir) >= (int)sizeof path ||
@@ -118,10 +118,11 @@ static int write_marker(const char *dir, const char *text, struct err *err)
 	return rc ? err_set_errno(err, -1, rc, "can't write to %s", dir) : 0;
 }
 
-/* 1: it is kvd's; 0: it is to be made; -1 after setting err. */
-static int look_at(const char *dir, struct err *err)
+/* 1: it is kvd's; 0: it is to be made; -1 after setting err.  *newest: the log that must
+ * be there, if any. */
+static int look_at(const char *dir, uint64_t *newest, struct err *err)
 {
-	char path[4096], text[64] = "";
+	char path[4096], text[128] = "";
 	int fd;
 
 	if (snprintf(path, sizeof path, "%s/" MARKER, dir) >= (int)sizeof path)
@@ -132,9 +133,10 @@ static int look_at(const char *dir, struct err *err)
 		close(fd);
 		if (n >= 0 && !strcmp(text, MARKER_NEW))
 			return 0;
-		if (n < 0 || strcmp(text, MARKER_TEXT))
+		if (n < 0 || strncmp(text, MARKER_TEXT, sizeof MARKER_TEXT - 1))
 			return err_set(err, -1, "%s is not of a version that this kvd can read: it says "
 					      "'%.40s'", path, n < 0 ? "" : text);
+		sscanf(text + sizeof MARKER_TEXT - 1, "newest log %" SCNu64, newest);
 		return 1;
 	}
 	if (errno != ENOENT)
@@ -178,9 +180,10 @@ static rocksdb_options_t *new_options(uint64_t buffer_bytes, bool create)
 	rocksdb_options_set_bytes_per_sync(o, 1 << 20);
 	rocksdb_options_set_compression(o, rocksdb_lz4_compression);
 	rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 1);
-	rocksdb_options_set_info_log_level(o, 2);
+	/* Nothing in its text log: where the disk is full the writer of that fails an assertion,
+	 * which Debian's build has on; what matters is in kvd's log. */
+	rocksdb_options_set_info_log_level(o, 5);
 	rocksdb_options_set_keep_log_file_num(o, 3);
-	rocksdb_options_set_wal_recovery_mode(o, RECOVER_TAIL);
 	rocksdb_block_based_options_set_block_size(table, BLOCK_BYTES);
 	rocksdb_block_based_options_set_no_block_cache(table, 1);
 	rocksdb_options_set_block_based_table_factory(o, table);
@@ -188,40 +191,26 @@ static rocksdb_options_t *new_options(uint64_t buffer_bytes, bool create)
 	return o;
 }
 
-/* The last change that is found in that mode; false: not even that. */
-static bool last_change(struct db *db, int mode, uint64_t *sequence)
+/* How the log is to be read; or -1. */
+static int pick_recovery(const char *dir, bool may_lose, uint64_t newest, struct err *err)
 {
-	char *why = NULL;
-	rocksdb_options_set_wal_recovery_mode(db->options, mode);
-	rocksdb_t *r = rocksdb_open_for_read_only(db->options, db->dir, 0, &why);
+	struct log_look look;
 
-	if (!r) {
-		log_debug("looking at %s in mode %d: %s", db->dir, mode, why);
-		rocksdb_free(why);
-		return false;
-	}
-	*sequence = rocksdb_get_latest_sequence_number(r);
-	rocksdb_close(r);
-	return true;
-}
-
-/* The log is bad somewhere: opens it up to there if that is its end. */
-static int open_damaged(struct db *db, bool may_lose, char *why, struct err *err)
-{
-	uint64_t point, skip;
-	char *again = NULL;
-
-	if (!last_change(db, RECOVER_POINT, &point) || !last_change(db, RECOVER_SKIP, &skip))
-		return fail(err, why, db->dir, "can't open the data in");
-	if (skip > point && !may_lose)
-		return fail(err, why, db->dir, "the log is damaged, and not at its end, in");
-	log_warn("the end of the log in %s is torn, as a crash of the machine leaves it: %s%s", db->dir,
-		 skip > point ? "changes after it are lost, with --durability async as promised: "
-			      : "no change that was acknowledged as synced was in it: ", why);
-	rocksdb_free(why);
-	rocksdb_options_set_wal_recovery_mode(db->options, RECOVER_POINT);
-	db->db = rocksdb_open(db->options, db->dir, &again);
-	return again ? fail(err, again, db->dir, "can't open the data in") : 0;
+	if (log_look(dir, &look, err))
+		return -1;
+	if (look.newest < newest)
+		return err_set(err, -1, "the log %06" PRIu64 ".log is missing in %.300s: restore a backup",
+			       newest, dir);
+	if (look.state == LOG_WHOLE)
+		return RECOVER_TAIL;
+	if (look.state == LOG_DAMAGED && !may_lose)
+		return err_set(err, -1, "the log is damaged, and not at its end: %s in %.300s; the disk lost "
+			       "or changed what was written; restore a backup, or start with --durability "
+			       "async to go on without all that follows", look.where, dir);
+	log_warn("the log is torn at %s in %s, as a crash of the machine leaves it: %s", look.where, dir,
+		 look.state == LOG_TORN ? "what was not acknowledged is dropped"
+					: "all changes from there on are lost");
+	return RECOVER_POINT;
 }
 
 static int read_version(struct db *db, struct err *err)
@@ -241,28 +230,37 @@ static int read_version(struct db *db, struct err *err)
 	return 0;
 }
 
+/* The folder is complete, with a log that is there from now on. */
+static int mark(const char *dir, struct err *err)
+{
+	struct log_look look;
+
+	return log_look(dir, &look, err) || write_marker(dir, MARKER_TEXT, look.newest, err);
+}
+
 static int open_files(struct db *db, bool may_lose, struct err *err)
 {
+	uint64_t newest = 0;
 	char *why = NULL;
-	int kind;
+	int kind, recovery;
 
 	if (mkdir(db->dir, 0700) && errno != EEXIST)
 		return err_set_errno(err, -1, errno, "can't make the folder %s", db->dir);
-	kind = look_at(db->dir, err);
+	kind = look_at(db->dir, &newest, err);
 	if (kind < 0)
 		return -1;
-	if (!kind && write_marker(db->dir, MARKER_NEW, err))
+	if (!kind && write_marker(db->dir, MARKER_NEW, 0, err))
+		return -1;
+	recovery = pick_recovery(db->dir, may_lose, newest, err);
+	if (recovery < 0)
 		return -1;
 	db->buffer_bytes = pick_buffer(db->dir);
 	db->options = new_options(db->buffer_bytes, kind == 0);
+	rocksdb_options_set_wal_recovery_mode(db->options, recovery);
 	db->db = rocksdb_open(db->options, db->dir, &why);
-	if (why && kind && strstr(why, "Corruption")) {
-		if (open_damaged(db, may_lose, why, err))
-			return -1;
-	} else if (why) {
+	if (why)
 		return fail(err, why, db->dir, "can't open the data in");
-	}
-	if (!kind && write_marker(db->dir, MARKER_TEXT, err))
+	if (mark(db->dir, err))
 		return -1;
 	return read_version(db, err);
 }
@@ -386,7 +384,7 @@ int db_checkpoint(struct db *db, const char *path, struct err *err)
 		rocksdb_checkpoint_object_destroy(c);
 	if (why)
 		return fail(err, why, path, "can't make the backup");
-	return write_marker(path, MARKER_TEXT, err);
+	return write_marker(path, MARKER_TEXT, 0, err);
 }
 
 /* ----------------------------------------------------------------------- walk */

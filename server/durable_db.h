@@ -27,7 +27,7 @@ struct db_head {
 struct db;
 
 /*
- * Opens what is in the folder, or makes it.  A log whose end was cut off by a crash is
+ * Opens what is in the folder, or makes it.  A log whose end was torn by a crash is
  * taken up to there; one that is damaged before its end is refused, unless `may_lose`:
  * then it is told.  0, or -1 after setting err.
  */

@@ -26,6 +26,8 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "server/notify.h"
+#include "server/options.h"
 #include "server/server.h"
 
 #define BACKLOG 128
@@ -504,7 +506,26 @@ int listen_start(struct server *s, struct err *err)
 	return 0;
 }
 
-/* SIGHUP has the users file read again. */
+/* SIGHUP: the log's level, and the users. */
+static void reload(struct server *s)
+{
+	static const char *const names[] = { "error", "warn", "info", "debug" };
+	struct options fresh;
+	struct err err;
+
+	if (options_again(&fresh, &err)) {
+		log_error("%s: the log's level stays %s", err.text, names[s->options.log_level]);
+	} else if (fresh.log_level != s->options.log_level) {
+		/* Told at the wider of the two. */
+		if (fresh.log_level > s->options.log_level)
+			log_set_level((enum log_level)fresh.log_level);
+		log_info("the log's level is %s now", names[fresh.log_level]);
+		log_set_level((enum log_level)fresh.log_level);
+		s->options.log_level = fresh.log_level;
+	}
+	gate_reload(s->gate);
+}
+
 static bool stop_asked(struct server *s)
 {
 	struct signalfd_siginfo info;
@@ -512,10 +533,11 @@ static bool stop_asked(struct server *s)
 	if (read(s->signal_fd, &info, sizeof info) != (ssize_t)sizeof info)
 		return false;
 	if (info.ssi_signo == SIGHUP) {
-		gate_reload(s->gate);
+		reload(s);
 		return false;
 	}
 	log_info("%s: finishing what was accepted", strsignal((int)info.ssi_signo));
+	notify_manager("STOPPING=1\nSTATUS=Finishing what was accepted\n");
 	return true;
 }
 

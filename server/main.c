@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include "common/opt.h"
 #include "server/http.h"
 #include "server/init.h"
+#include "server/notify.h"
 #include "server/options.h"
 #include "server/server.h"
 
@@ -109,11 +109,14 @@ static int make_store(struct server *s, struct err *err)
 	return s->limits.atomics ? locker_new(s, &s->locker, err) : 0;
 }
 
-static bool signal_came(void *arg)
+/* A signal to end: they are blocked, and read by listen_run() only. */
+static bool is_to_stop(void *arg)
 {
-	struct pollfd fd = { .fd = ((struct server *)arg)->signal_fd, .events = POLLIN };
+	sigset_t pending;
 
-	return poll(&fd, 1, 0) > 0;
+	(void)arg;
+	return !sigpending(&pending) &&
+	       (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
 }
 
 /* The table as it was, from the disk. */
@@ -125,7 +128,7 @@ static int load(struct server *s, struct err *err)
 		return 0;
 	for (unsigned i = 0; i < s->worker_count; i++)
 		workers[i] = &s->workers[i].store;
-	if (durable_load(s->durable, s->store, workers, s->worker_count, signal_came, s, err) ||
+	if (durable_load(s->durable, s->store, workers, s->worker_count, is_to_stop, s, err) ||
 	    durable_start(s->durable, s->store, err))
 		return -1;
 	s->store->durable = s->durable;
@@ -232,6 +235,10 @@ int main(int argc, char **argv)
 	if (options_parse(&s->options, argc, argv, &status))
 		return status;
 	log_set_level((enum log_level)s->options.log_level);
+	if (log_direct((enum log_to)s->options.log_to, &err)) {
+		log_error("%s", err.text);
+		return 1;
+	}
 	s->start_ns = clock_ns();
 	s->timed = s->options.metrics || s->options.slow_ms;
 	raise_descriptors();
@@ -242,10 +249,12 @@ int main(int argc, char **argv)
 	if (take_signals(s, &err) || open_device(s, &err) || make_store(s, &err) ||
 	    load(s, &err) || start(s, &err) || write_ready_file(s, &err)) {
 		log_error("%s", err.text);
-		durable_close(&s->durable); /* it may have written already */
+		if (s->store && !s->store->durable) /* or workers run that use it */
+			durable_close(&s->durable);
 		return 1;
 	}
 	say_ready(s);
+	notify_manager("READY=1\nSTATUS=Serving %s\nMAINPID=%d\n", s->addr.text, (int)getpid());
 	status = listen_run(s) ? 1 : 0;
 	http_delete(&s->http);
 	listen_stop(s);

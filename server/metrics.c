@@ -141,7 +141,7 @@ static void add_table(FILE *f, const struct server *s)
 		moved.items);
 	counter(f, "kvd_moves_freed_bytes_total", "Memory that moves gave back to all sizes.",
 		moved.freed_bytes);
-	gauge(f, "kvd_index_buckets", "Buckets of the index, of 32 entries.", buckets);
+	gauge(f, "kvd_index_buckets", "Buckets of the index.", buckets);
 	gauge(f, "kvd_index_overflow_nodes", "Buckets that are full have these behind them.", nodes);
 	gauge_real(f, "kvd_index_load_ratio", "Entries in use, as a part of all.",
 		   (double)keys /
@@ -289,6 +289,34 @@ static void add_connections(FILE *f, struct server *s)
 			ibv_wc_status_str((enum ibv_wc_status)i), STATS_SUM(s, wc_errors[i]));
 }
 
+/* --------------------------------------------------------------- durability */
+
+static void add_durability(FILE *f, const struct server *s)
+{
+	struct durable_stats d;
+
+	gauge(f, "kvd_durable", "1 if changes are kept on disk (--data-dir).", s->durable != NULL);
+	if (!s->durable)
+		return;
+	durable_stats(s->durable, &d);
+	gauge(f, "kvd_durability_sync", "1 if a change is on disk before it is answered.", d.sync);
+	gauge(f, "kvd_durability_refusing", "1 if changes are refused: the disk is full or broken.",
+	      d.is_failing);
+	gauge_real(f, "kvd_durability_lag_seconds",
+		   "Age of the oldest change that is acknowledged and not on disk.",
+		   (double)d.lag_ns / 1e9);
+	gauge(f, "kvd_durability_pending_changes", "Changes that wait for the disk.", d.pending);
+	counter(f, "kvd_durability_commits_total", "Batches written.", d.commits);
+	counter(f, "kvd_durability_changes_total", "Changes in them.", d.changes);
+	counter(f, "kvd_durability_refused_total", "Changes refused for the disk's sake.", d.refused);
+	counter(f, "kvd_durability_unknown_total", "Changes that may be on disk or not.", d.unknown);
+	head(f, "kvd_durability_commit_seconds_total", "counter", "Time that all the batches took.");
+	fprintf(f, "kvd_durability_commit_seconds_total %.9f\n", (double)d.commit_ns / 1e9);
+	gauge(f, "kvd_durability_disk_free_bytes", "Room on that disk.", d.disk_free_bytes);
+	gauge(f, "kvd_loaded_keys", "Keys loaded from disk at the start.", d.loaded_keys);
+	gauge_real(f, "kvd_load_seconds", "Time that it took.", (double)d.load_ns / 1e9);
+}
+
 /* ------------------------------------------------------------------- device */
 
 static bool read_number(const char *path, uint64_t *number)
@@ -357,6 +385,7 @@ char *metrics_text(struct server *s, size_t *bytes)
 	add_durations(f, s);
 	add_locks(f, s);
 	add_connections(f, s);
+	add_durability(f, s);
 	add_device(f, s);
 	if (fclose(f)) {
 		free(text);

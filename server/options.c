@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "server/options.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,18 +36,28 @@ static void print_version(void)
 	printf("kvd %s\n  metrics: %s\n  durability: %s\n", PACKAGE_VERSION, METRICS, DURABILITY);
 }
 
-int options_parse(struct options *o, int argc, char **argv, int *status)
+/* What options_parse() got. */
+static int arg_count;
+static char **args;
+
+#define TABLE_MAX 40
+
+struct flags {
+	bool help, version, check;
+};
+
+/* The options' one table, with targets in o and f. */
+static void make_table(struct opt *table, struct options *o, struct flags *f)
 {
 	static const char *const polls[] = { "adaptive", "busy", "event", NULL };
 	static const char *const durabilities[] = { "async", "sync", NULL };
 	static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
-	bool help = false, version = false;
-	char error[512];
+	static const char *const targets[] = { "stderr", "syslog", "journal", NULL };
 
 	*o = (struct options){ .listen = "127.0.0.1:7480", .memory_bytes = 1ull << 30,
 			       .connections = 2500, .handshakes = 1000, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO,
 			       .durable = { .durability = DURABILITY_SYNC, .lag_ms = 100 } };
-	const struct opt table[] = {
+	const struct opt all[] = {
 		{ "listen", 'l', OPT_STRING, &o->listen, 0, 0, NULL, "ADDR[:PORT]",
 		  "serve this address (127.0.0.1:7480; port 0: any)" },
 		{ "device", 'd', OPT_STRING, &o->device, 0, 0, NULL, "NAME",
@@ -80,35 +91,102 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 		  "read options from a file: NAME = VALUE lines" },
 		{ "log-level", 0, OPT_CHOICE, &o->log_level, 0, 0, levels, "LEVEL",
 		  "error, warn, info or debug (info)" },
+		{ "log-to", 0, OPT_CHOICE, &o->log_to, 0, 0, targets, "WHERE",
+		  "stderr, syslog or journal (stderr)" },
 		{ "metrics", 0, OPT_STRING, &o->metrics, 0, 0, NULL, "ADDR:PORT",
 		  "serve figures for Prometheus there, by HTTP (none)" },
 		{ "slow", 0, OPT_INT, &o->slow_ms, 0, 3600000, NULL, "MS",
 		  "log requests that take so long in kvd; 0: none (0)" },
-		{ "help", 'h', OPT_FLAG, &help, 0, 0, NULL, NULL, "show this help" },
-		{ "version", 'V', OPT_FLAG, &version, 0, 0, NULL, NULL, "show the version" },
+		{ "check-config", 0, OPT_FLAG, &f->check, 0, 0, NULL, NULL,
+		  "tell whether options and files are right, and end" },
+		{ "help", 'h', OPT_FLAG, &f->help, 0, 0, NULL, NULL, "show this help" },
+		{ "version", 'V', OPT_FLAG, &f->version, 0, 0, NULL, NULL, "show the version" },
 		{ 0 },
 	};
 
-	*status = 2;
-	int first = opt_parse(table, argc, argv, error, sizeof error);
-	if (first >= 0 && (help || version)) {
-		if (help)
-			print_help(table);
-		else
-			print_version();
-		*status = 0;
+	static_assert(sizeof all <= TABLE_MAX * sizeof all[0], "TABLE_MAX");
+	memcpy(table, all, sizeof all);
+}
+
+/* The command line, then the file that it names, then it again, so that it wins. */
+static int read_all(const struct opt *table, const struct options *o, const struct flags *f,
+		    char *error, size_t error_bytes)
+{
+	int first = opt_parse(table, arg_count, args, error, error_bytes);
+
+	if (first < 0 || f->help || f->version)
+		return first < 0 ? -1 : 0;
+	if (first < arg_count) {
+		snprintf(error, error_bytes, "'%s' is not an option; kvd takes no other arguments",
+			 args[first]);
+		return -1;
+	}
+	if (!o->config)
+		return 0;
+	return opt_read_file(table, o->config, error, error_bytes) < 0 ||
+			       opt_parse(table, arg_count, args, error, error_bytes) < 0
+		       ? -1
+		       : 0;
+}
+
+/* What can be found out without serving anybody; the status. */
+static int check(const struct options *o)
+{
+	struct users *users = NULL;
+	struct addr addr;
+	struct err err;
+
+	const char *what = NULL;
+	if (addr_parse(&addr, o->listen, &err))
+		what = "--listen: ";
+	else if (o->metrics && addr_parse(&addr, o->metrics, &err))
+		what = "--metrics: ";
+	else if (o->users && o->insecure)
+		err_set(&err, -1, "exclude each other"), what = "--users and --insecure ";
+	else if (o->users && users_load(o->users, &users, &err))
+		what = "--users: ";
+	if (what) {
+		fprintf(stderr, "kvd: %s%s\n", what, err.text);
 		return 1;
 	}
-	if (first >= 0 && first < argc) {
-		snprintf(error, sizeof error, "'%s' is not an option; kvd takes no other arguments",
-			 argv[first]);
-		first = -1;
-	}
-	/* Again, for the command line to win over the file. */
-	if (first < 0 || (o->config && (opt_read_file(table, o->config, error, sizeof error) < 0 ||
-					opt_parse(table, argc, argv, error, sizeof error) < 0))) {
+	users_delete(&users);
+	printf("kvd: %s%sthe configuration is right\n", o->config ? o->config : "",
+	       o->config ? ": " : "");
+	return 0;
+}
+
+int options_parse(struct options *o, int argc, char **argv, int *status)
+{
+	struct opt table[TABLE_MAX];
+	struct flags f = { false };
+	char error[512];
+
+	arg_count = argc;
+	args = argv;
+	make_table(table, o, &f);
+	if (read_all(table, o, &f, error, sizeof error)) {
 		fprintf(stderr, "kvd: %s\nTry 'kvd --help'.\n", error);
+		*status = 2;
 		return 1;
 	}
+	*status = 0;
+	if (f.help)
+		print_help(table);
+	else if (f.version)
+		print_version();
+	else if (f.check)
+		*status = check(o);
+	return f.help || f.version || f.check;
+}
+
+int options_again(struct options *o, struct err *err)
+{
+	struct opt table[TABLE_MAX];
+	struct flags f = { false };
+	char error[400];
+
+	make_table(table, o, &f);
+	if (read_all(table, o, &f, error, sizeof error))
+		return err_set(err, -1, "%s", error);
 	return 0;
 }

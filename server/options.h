@@ -11,4 +11,8 @@
  */
 int options_parse(struct options *options, int argc, char **argv, int *status);
 
+/* Reads the command line of options_parse() and its file again; 0, or -1 after setting
+ * err: `options` is not to be used then. */
+int options_again(struct options *options, struct err *err);
+
 #endif

@@ -123,6 +123,8 @@ static void apply(struct worker *w, struct pull *p)
 		w->store.commit->conn = p->conn;
 		w->store.commit->request = *q;
 		p->conn->commits++;
+		w->store.commit->begun_ns = p->begun_ns;
+		memcpy(w->store.commit->key, p->key, sizeof p->key);
 		if (append)
 			store_item_delete(&w->store, p->item);
 		pull_free(w, p);
@@ -250,8 +252,7 @@ enum request_fate pull_start(struct worker *w, struct conn *conn,
 		return compact_may_help(&w->store) ? REQUEST_ASIDE : refuse(w, conn, q, WIRE_EMEMORY);
 	w->pull_free = p->next;
 	p->conn = conn;
-	p->begun_ns = w->begun_ns;
-	memcpy(p->key, key, q->key_bytes < sizeof p->key ? q->key_bytes : sizeof p->key);
+	p->begun_ns = timing_keep(w, p->key, key, q->key_bytes);
 	p->first = 0;
 	p->posted = p->arrived = 0;
 	p->chunks_posted = p->chunks_arrived = 0;

@@ -68,6 +68,7 @@ static enum request_fate keep(struct request *r)
 	m->conn = r->conn;
 	m->request = *r->head;
 	r->conn->commits++;
+	m->begun_ns = timing_keep(r->worker, m->key, r->key, r->head->key_bytes);
 	return REQUEST_DONE;
 }
 
@@ -503,6 +504,7 @@ void request_committed(struct worker *w, struct commit *m)
 	if (asked.request.op == WIRE_INCR && status == WIRE_OK)
 		result.value_bytes = (uint64_t)asked.number;
 	answer_result(&r, (enum wire_status)status, &result);
+	timing_note(w, r.conn, &asked.request, asked.key, asked.begun_ns);
 }
 
 static enum request_fate do_stats(struct request *r)
@@ -581,6 +583,7 @@ static enum request_fate do_lock(struct request *r)
 		return answer(r, WIRE_EINVALID);
 	if (r->head->op == WIRE_LOCK) {
 		locker_wait(s->locker, r->conn, r->head);
+		r->worker->begun_ns = 0; /* not timed */
 		return REQUEST_DONE; /* the locker answers */
 	}
 	locker_unlock(s->locker, r->head->version, r->head->token);
@@ -670,8 +673,7 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 		count(&w->stats.requests[q->op]);
 	else
 		count(&w->stats.aside);
-	/* A pull, and a wait for a lock, have only begun. */
-	if (fate == REQUEST_DONE && !(q->flags & WIRE_PULL) && q->op != WIRE_LOCK)
+	if (fate == REQUEST_DONE)
 		timing_note(w, c, q, r.key, w->begun_ns);
 	return fate;
 }

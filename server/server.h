@@ -44,6 +44,7 @@ struct options {
 	const char *ready_file;
 	const char *config;
 	int log_level;
+	int log_to;
 	const char *metrics;
 	int slow_ms;
 };

@@ -16,6 +16,7 @@
 #include "server/durable.h"
 #include "server/index.h"
 #include "server/table.h"
+#include "server/timing.h"
 
 struct conn;
 struct flush;
@@ -43,6 +44,8 @@ struct commit {
 	struct flush *flush;
 	struct wire_request request;
 	int64_t number; /* of a WIRE_INCR */
+	uint64_t begun_ns;
+	uint8_t key[TIMING_KEY_BYTES]; /* for a word about a slow one */
 };
 /* So many may be under way in one worker. */
 #define STORE_COMMITS_MAX 4096u

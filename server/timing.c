@@ -2,6 +2,7 @@
 #include "server/timing.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "common/log.h"
 #include "server/server.h"
@@ -70,6 +71,17 @@ static void tell_slow(struct worker *w, const struct conn *c, const struct wire_
 		 c->peer.text, (double)ns / 1e6,
 		 q->key_bytes ? show_key(key, q->key_bytes, shown) : "-",
 		 (unsigned long long)q->value_bytes);
+}
+
+uint64_t timing_keep(struct worker *w, uint8_t copy[TIMING_KEY_BYTES], const void *key,
+		     unsigned key_bytes)
+{
+	uint64_t begun_ns = w->begun_ns;
+
+	w->begun_ns = 0;
+	if (begun_ns)
+		memcpy(copy, key, key_bytes < TIMING_KEY_BYTES ? key_bytes : TIMING_KEY_BYTES);
+	return begun_ns;
 }
 
 void timing_note(struct worker *w, const struct conn *c, const struct wire_request *q,

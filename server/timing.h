@@ -27,9 +27,15 @@ struct timing {
 	_Atomic uint64_t sum_ns;
 };
 
-/* A request was answered that began at since_ns; 0: it is not timed.  Of the key no
- * more than TIMING_KEY_BYTES are looked at. */
+/* Of a key no more than this is looked at. */
 #define TIMING_KEY_BYTES 64u
+
+/* The worker's request is answered later: returns when it began, for timing_note() then,
+ * with a copy of the key. */
+uint64_t timing_keep(struct worker *worker, uint8_t copy[TIMING_KEY_BYTES], const void *key,
+		     unsigned key_bytes);
+
+/* A request was answered that began at since_ns; 0: it is not timed. */
 void timing_note(struct worker *worker, const struct conn *conn,
 		 const struct wire_request *request, const void *key, uint64_t since_ns);
 

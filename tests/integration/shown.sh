@@ -55,7 +55,7 @@ fi
 # ------------------------------------------------------------------- running
 
 small() {
-	sed -E -e "s|/etc/|$tmp/etc/|g" -e 's/--memory [0-9]+G/--memory 64M/' -e 's/(recordcount|operationcount)=[0-9]+/\1=1000/g' \
+	sed -E -e "s|/etc/|$tmp/etc/|g" -e "s|/var/|$tmp/var/|g" -e 's/--memory [0-9]+G/--memory 64M/' -e 's/(recordcount|operationcount)=[0-9]+/\1=1000/g' \
 		-e 's/--duration [0-9]+/--duration 1/' -e 's/kvbench raw -s .*/& --duration 20ms/' <<<"$1"
 }
 
@@ -107,6 +107,16 @@ run_shown() {
 		default_server
 		run_one ./example
 		;;
+	*--data-dir* | *kvcli\ backup* | cp\ -a\ *)
+		if ! "$KVD_BUILD/kvd" --version | grep -q 'durability: yes'; then
+			left=$((left + 1))
+		elif [[ $command == kvd\ * ]]; then
+			serve serving "$command"
+			serving=default
+		else
+			run_one "$command"
+		fi
+		;;
 	umask\ * | *--check-config* | *kvd\ init* | *kvcli\ user\ *--users*) run_one "$command" ;;
 	*kvd\ -*)
 		serve serving "$command"
@@ -129,6 +139,7 @@ run_lines() {
 	origin=$1
 	rm -rf "$tmp/etc"
 	mkdir "$tmp/etc"
+	mkdir -p "$tmp/var/lib" "$tmp/var/backups"
 	: >"$tmp/shown"
 	while IFS= read -r line <&3; do
 		if [ -z "$line" ]; then # the end of a block

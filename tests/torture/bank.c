@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -149,8 +150,10 @@ static pid_t start_client(unsigned i, unsigned seed)
 
 	if (pid < 0)
 		die("fork", strerror(errno));
-	if (pid == 0)
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		client_main(i, seed);
+	}
 	return pid;
 }
 
@@ -251,6 +254,7 @@ int main(int argc, char **argv)
 		pid[i] = start_client(i, seed * 1000 + i);
 	pid_t auditor = fork();
 	if (auditor == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		kvd_session *s = connect_to(&client);
 		long total;
 		while (!shared->stop) {

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -134,8 +135,10 @@ static pid_t start_client(unsigned i, unsigned seed)
 
 	if (pid < 0)
 		die("fork", strerror(errno));
-	if (pid == 0)
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		client_main(&slots[i], seed);
+	}
 	return pid;
 }
 

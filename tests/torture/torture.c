@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,8 +62,10 @@ static void start_client(struct run *r, int i)
 	fflush(NULL);
 	pid_t pid = fork();
 
-	if (pid == 0)
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		client_main(&r->settings, r->board, i, r->incarnation[i]);
+	}
 	r->incarnation[i]++;
 	r->pid[i] = pid;
 }
