@@ -321,7 +321,7 @@ uint64_t db_reserve_bytes(const struct db *db)
 
 void db_batch_add(struct db *db, const struct durable_record *r, uint64_t wall_offset_ms)
 {
-	uint16_t prefix = htobe16((uint16_t)(r->hash.a >> 48));
+	uint16_t prefix = htobe16((uint16_t)r->hash.b);
 	struct db_head head = {
 		.version = htole64(r->version),
 		.expiry_ms = htole64(r->expiry_ms ? r->expiry_ms + wall_offset_ms : 0),

@@ -2,8 +2,8 @@
 /*
  * durable_db.h -- the database on disk, as durable.c uses it.
  *
- * A record's key is the upper 16 bits of the key's first hash, big-endian, and the
- * key: so parts of the database of equal size can be read in parallel, and how far a
+ * A record's key is the lower 16 bits of the key's second hash, which the index does not
+ * use, big-endian, and the key: so parts of the database of equal size can be read in parallel, and how far a
  * walk is can be told.  Its value is struct db_head and the value.  Keys of one byte
  * are the database's own.
  */

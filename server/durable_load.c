@@ -2,9 +2,9 @@
 /*
  * Filling the table from the database.
  *
- * Threads take parts of the database, in the order of the keys' first hash, which is
- * also that of the index, so each works on memory of its own most of the time.  There
- * are more threads than workers, because one only reads where another computes; the
+ * Threads take parts of the database, in an order that has nothing to do with the
+ * index's: in the order of the index all keys would go to its first buckets while it is
+ * small, and these would grow long before it does.  There are more threads than workers, because one only reads where another computes; the
  * memory of items comes from the workers' heaps, which therefore have a lock here.
  */
 #include <errno.h>
