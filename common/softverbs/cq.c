@@ -284,6 +284,13 @@ int sv_destroy_cq(struct ibv_cq *ibcq)
 
 /* ---- completions ---- */
 
+void sv_cq_overrun_locked(struct sv_cq *cq)
+{
+	if (!cq->overrun)
+		sv_async_raise(cq->ib.context, IBV_EVENT_CQ_ERR, &cq->ib);
+	cq->overrun = true;
+}
+
 bool sv_cq_push_locked(struct sv_cq *cq, const struct ibv_wc *wc, struct sv_qp *qp,
 		       uint64_t sq_upto)
 {
@@ -292,9 +299,7 @@ bool sv_cq_push_locked(struct sv_cq *cq, const struct ibv_wc *wc, struct sv_qp *
 
 	if (tail - atomic_load_explicit(&cq->head, memory_order_relaxed) > cq->mask ||
 	    cq->overrun) {
-		if (!cq->overrun)
-			sv_async_raise(cq->ib.context, IBV_EVENT_CQ_ERR, &cq->ib);
-		cq->overrun = true;
+		sv_cq_overrun_locked(cq);
 		return false;
 	}
 	cqe->wc = *wc;

@@ -178,6 +178,8 @@ static void complete(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t status
 	wc.byte_len = (uint32_t)wqe->len;
 	wc.qp_num = qp->qpn;
 	sv_spin_lock(&cq->lock);
+	if (sv_qp_faulty(qp) && sv_fault_roll(&qp->rng, sv_faults.overrun))
+		sv_cq_overrun_locked(cq);
 	pushed = sv_cq_push_locked(cq, &wc, qp, wqe->number);
 	sv_spin_unlock(&cq->lock);
 	sv_cq_notify(cq, status != IBV_WC_SUCCESS);
@@ -212,13 +214,14 @@ void sv_flush_sq_locked(struct sv_qp *qp)
 static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
 {
 	*status = IBV_WC_SUCCESS;
-	if (!atomic_load(&sv_faults_on))
+	if (!sv_qp_faulty(qp))
 		return SV_DONE;
 	if (sv_faults.partition)
 		return sv_wait_peer(qp, status);
 	if (qp->delayed)
 		return SV_DONE;
 	qp->delayed = true;
+	qp->fault_number = sv_fault_request();
 	if (sv_fault_roll(&qp->rng, sv_faults.error)) {
 		*status = IBV_WC_GENERAL_ERR;
 		return SV_DONE;
@@ -277,6 +280,8 @@ void sv_progress_locked(struct sv_qp *qp)
 
 		if (execute(qp, wqe, &status) == SV_WAIT)
 			return;
+		if (qp->delayed)
+			sv_fault_executed(qp->fault_number);
 		finish(qp, wqe, status);
 	}
 }

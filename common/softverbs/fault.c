@@ -7,14 +7,19 @@
  * faults depend on nothing that other queue pairs do.
  */
 #include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "common/softverbs/sv.h"
 
 /* Written by sv_fault_set() only; readers look after they saw sv_faults_on
  * (acquire, release), and a change while requests run may be seen in parts. */
 struct sv_faults sv_faults;
 _Atomic bool sv_faults_on;
+/* That this process has begun since they were set. */
+static _Atomic uint32_t requests;
 
 static int parse_pair(struct sv_faults *faults, const char *name, unsigned long long value)
 {
@@ -26,6 +31,10 @@ static int parse_pair(struct sv_faults *faults, const char *name, unsigned long 
 		{ "torn", &faults->torn, 1000 },	 { "ack_lost", &faults->ack_lost, 1000 },
 		{ "flip", &faults->flip, 1000 },	 { "error", &faults->error, 1000 },
 		{ "rnr", &faults->rnr, 1000 },		 { "delay_us", &faults->delay_us, 10000000 },
+		{ "overrun", &faults->overrun, 1000 },	 { "qp", &faults->qp, UINT32_MAX },
+		{ "kill_at", &faults->kill_at, UINT32_MAX },
+		{ "kill_after", &faults->kill_after, UINT32_MAX },
+		{ "freeze_at", &faults->freeze_at, UINT32_MAX },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -89,16 +98,37 @@ int sv_fault_set(const char *spec)
 		return ret;
 	atomic_store(&sv_faults_on, false);
 	sv_faults = faults;
+	atomic_store(&requests, 0);
 	atomic_store(&sv_faults_on, true);
 	return 0;
 }
 
-void sv_fault_env(void)
+int sv_fault_env(void)
 {
 	const char *spec = getenv("SOFTVERBS_FAULT");
+	int ret = spec ? sv_fault_set(spec) : 0;
 
-	if (spec)
-		sv_fault_set(spec);
+	if (ret)
+		fprintf(stderr, "softverbs: SOFTVERBS_FAULT=%s: not a list of name=number with "
+				"known names and numbers in their range, see softverbs(7)\n", spec);
+	return ret;
+}
+
+uint32_t sv_fault_request(void)
+{
+	uint32_t number = atomic_fetch_add(&requests, 1) + 1;
+
+	if (number == sv_faults.kill_at)
+		kill(getpid(), SIGKILL);
+	if (number == sv_faults.freeze_at)
+		kill(getpid(), SIGSTOP);
+	return number;
+}
+
+void sv_fault_executed(uint32_t number)
+{
+	if (number == sv_faults.kill_after)
+		kill(getpid(), SIGKILL);
 }
 
 bool sv_fault_roll(uint64_t *rng, uint32_t per_mille)

@@ -239,9 +239,10 @@ struct sv_proc *sv_proc_get(void)
 	pthread_mutex_lock(&start_lock);
 	p = sv_proc;
 	if (!p) {
-		sv_fault_env();
-		p = sv_proc = new_proc();
-		ret = p ? start(p) : ENOMEM;
+		ret = sv_fault_env();
+		p = sv_proc = ret ? NULL : new_proc();
+		if (!ret)
+			ret = p ? start(p) : ENOMEM;
 		if (ret) {
 			if (p)
 				undo(p);

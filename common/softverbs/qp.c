@@ -352,7 +352,8 @@ static int take_seat(struct sv_qp *qp)
 	}
 	if (qp->index) {
 		p->seats[qp->index / 64] |= 1ull << qp->index % 64;
-		qp->rng = sv_faults.seed + ++p->qps_made;
+		qp->serial = (uint32_t)++p->qps_made;
+		qp->rng = sv_faults.seed + p->qps_made;
 	}
 	pthread_mutex_unlock(&p->lock);
 	return qp->index ? 0 : ENOMEM;

@@ -172,7 +172,12 @@ __be16 sv_get_dst_port(struct rdma_cm_id *id);
  *	rnr=P		a SEND finds the receiver not ready, once
  *	delay_us=N	each request waits that long before it is executed
  *	noncoherent=1	remote atomics are atomic among each other, not to CPUs
+ *	overrun=P	the send CQ overruns at a completion
  *	partition=1	no peer answers
+ *	kill_at=N	the process's Nth request since faults were set first kills it
+ *	kill_after=N	the same, after its execution and before its completion
+ *	freeze_at=N	the process stops itself there (SIGSTOP)
+ *	qp=N		all of it only in the Nth queue pair that the process makes
  * They apply to requests that this process posts; noncoherent must be set in
  * every process that issues atomics.  Returns 0, or EINVAL and changes nothing.
  */

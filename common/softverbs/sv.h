@@ -233,15 +233,22 @@ void sv_gather(const struct ibv_sge *sge, int nsge, uint64_t offset, void *dst, 
 /* ---- fault.c ---- */
 struct sv_faults {
 	uint64_t seed;
-	uint32_t torn, ack_lost, flip, error, rnr; /* per mille */
+	uint32_t torn, ack_lost, flip, error, rnr, overrun; /* per mille */
 	uint32_t delay_us;
+	uint32_t qp; /* 0: all */
+	uint32_t kill_at, kill_after, freeze_at; /* number of a request; 0: never */
 	bool noncoherent, partition;
 };
 extern struct sv_faults sv_faults;
 /* False: no fault is asked for, nothing else need be looked at. */
 extern _Atomic bool sv_faults_on;
-void sv_fault_env(void);
+/* From the environment; 0, or EINVAL and a message. */
+int sv_fault_env(void);
 bool sv_fault_roll(uint64_t *rng, uint32_t per_mille);
+/* A request of the process begins: stops it if it is the one.  Returns its number. */
+uint32_t sv_fault_request(void);
+/* It was executed; nobody knows yet. */
+void sv_fault_executed(uint32_t number);
 
 /* ---- cq.c ---- */
 struct sv_chan {
@@ -288,6 +295,8 @@ static inline struct sv_cq *sv_cq_of(struct ibv_cq *cq)
 
 int sv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
 int sv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+/* The CQ is full, and useless from now on; cq->lock held. */
+void sv_cq_overrun_locked(struct sv_cq *cq);
 /* Adds a completion; cq->lock held.  False: overrun. */
 bool sv_cq_push_locked(struct sv_cq *cq, const struct ibv_wc *wc, struct sv_qp *qp,
 		       uint64_t sq_upto);
@@ -425,6 +434,8 @@ struct sv_qp {
 	enum sv_block block;
 	bool counted; /* in send_cq.nblocked and sv_proc.blocked */
 	bool delayed; /* the request's injected delay has begun */
+	uint32_t fault_number; /* of the request, as sv_fault_request() counts */
+	uint32_t serial;       /* of this queue pair in its process, from 1 */
 	_Atomic uint64_t deadline_ns;
 	uint64_t first_ns; /* since when the peer does not answer; 0 */
 	bool awaits_link;  /* the peer's process has not answered at all yet */
@@ -468,6 +479,14 @@ static inline struct sv_qp *sv_qp_of(struct ibv_qp *qp)
 static inline uint32_t sv_qp_state(const struct sv_qp *qp)
 {
 	return atomic_load_explicit(&qp->ro->state, memory_order_acquire);
+}
+
+/* Faults are injected into this queue pair's requests. */
+static inline bool sv_qp_faulty(const struct sv_qp *qp)
+{
+	/* acquire: partner sv_fault_set(). */
+	return atomic_load_explicit(&sv_faults_on, memory_order_acquire) &&
+	       (!sv_faults.qp || sv_faults.qp == qp->serial);
 }
 
 /* The QP in seat index, with a reference; NULL. */

@@ -301,7 +301,7 @@ static enum sv_outcome get_credit(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t
 	uint32_t index = sv_qpn_index(qp->peer_qpn);
 	const struct sv_ro_qp *ro = &qp->peer->ro->qp[index];
 	uint32_t rq = atomic_load_explicit(&ro->rq, memory_order_relaxed);
-	bool rnr = atomic_load_explicit(&sv_faults_on, memory_order_relaxed) && !wqe->rnr_tries &&
+	bool rnr = sv_qp_faulty(qp) && !wqe->rnr_tries &&
 		   sv_fault_roll(&qp->rng, sv_faults.rnr);
 
 	if (rq >= SV_RQS)

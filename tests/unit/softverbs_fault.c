@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* softverbs_fault.c -- injected faults, and what else a process may do. */
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include "tests/unit/softverbs_kit.h"
 
 #define S IBV_SEND_SIGNALED
@@ -238,6 +239,175 @@ static void test_specs(void **state)
 	assert_int_equal(sv_fault_set(""), 0);
 }
 
+/* ---- faults of one process, its queue pair connected to itself ---- */
+
+static void open_alone(struct kit *k)
+{
+	kit_open(k, &kit_defaults, -1);
+	kit_to_rts(k, k->qp, k->qp->qp_num);
+	k->rkey = k->mr->rkey;
+	k->addr = (uintptr_t)k->mem;
+}
+
+static void add_one(struct kit *k, uint64_t wr_id)
+{
+	CHECK(!kit_post_atomic(k, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 0, 1, 0, wr_id));
+}
+
+static void overrun(int sock)
+{
+	struct ibv_wc wc;
+	struct kit k;
+
+	(void)sock;
+	open_alone(&k);
+	CHECK(!sv_fault_set("overrun=1000"));
+	add_one(&k, 1);
+	CHECK(kit_async(&k) == IBV_EVENT_CQ_ERR);
+	CHECK(kit_async(&k) == IBV_EVENT_QP_FATAL);
+	CHECK(ibv_poll_cq(k.scq, 1, &wc) < 0 && kit_state(k.qp) == IBV_QPS_ERR);
+	CHECK(!sv_fault_set(NULL));
+	kit_close(&k);
+}
+
+/* Only the second queue pair of the process. */
+static void one_queue_pair(int sock)
+{
+	struct ibv_qp *second;
+	struct kit k;
+
+	(void)sock;
+	CHECK(!sv_fault_set("error=1000,qp=2"));
+	open_alone(&k);
+	add_one(&k, 1);
+	kit_expect(k.scq, 1, IBV_WC_SUCCESS);
+	second = k.qp;
+	k.qp = kit_new_qp(&k);
+	kit_to_init(&k, k.qp);
+	kit_to_rts(&k, k.qp, k.qp->qp_num);
+	add_one(&k, 2);
+	kit_expect(k.scq, 2, IBV_WC_GENERAL_ERR);
+	CHECK(!sv_destroy_qp(second));
+	kit_close(&k);
+}
+
+/* How many of the adds ended, as the parent sees it. */
+static _Atomic uint64_t *adds;
+
+static void adds_until(int sock)
+{
+	struct kit k;
+
+	(void)sock;
+	open_alone(&k);
+	for (uint64_t i = 1; i <= 5; i++) {
+		add_one(&k, i);
+		kit_expect(k.scq, i, IBV_WC_SUCCESS);
+		atomic_fetch_add(adds, 1);
+	}
+	kit_close(&k);
+}
+
+/* Runs adds_until() with a fault; returns as waitpid(), stopped too. */
+static int status_with(const char *faults, pid_t *pid)
+{
+	int status;
+
+	atomic_store(adds, 0);
+	setenv("SOFTVERBS_FAULT", faults, 1);
+	fflush(NULL);
+	*pid = kit_fork(adds_until, -1, -1);
+	unsetenv("SOFTVERBS_FAULT");
+	assert_int_equal(waitpid(*pid, &status, WUNTRACED), *pid);
+	return status;
+}
+
+static void test_kill_and_freeze(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	status = status_with("kill_at=3", &pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	assert_int_equal(atomic_load(adds), 2);
+	status = status_with("kill_after=3", &pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	assert_int_equal(atomic_load(adds), 2);
+	status = status_with("freeze_at=4", &pid);
+	assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+	assert_int_equal(atomic_load(adds), 3);
+	kill(pid, SIGCONT);
+	assert_int_equal(kit_status(pid), 0);
+	assert_int_equal(atomic_load(adds), 5);
+	status = status_with("kill_at=x", &pid); /* no device then */
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+/* An add of a process that dies before it knows: applied, or not. */
+static void dies_at_add(int sock)
+{
+	struct kit k;
+
+	open_user(&k, sock, 10);
+	CHECK(!sv_fault_set(kit_hear(sock) ? "kill_after=1" : "kill_at=1"));
+	add_one(&k, 1);
+	kit_wait(k.scq); /* it waits for the link, if not posting already killed us */
+	CHECK(!"alive");
+}
+
+static void sees_add(int sock, uint64_t after)
+{
+	struct pollfd pfd = { .fd = sock, .events = POLLIN };
+	struct kit k;
+	char byte;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	kit_say(sock, after);
+	CHECK(poll(&pfd, 1, KIT_LIMIT_S * 1000) == 1 && read(sock, &byte, 1) == 0);
+	CHECK(*(uint64_t *)(void *)k.mem == after);
+	kit_close(&k);
+}
+
+static void sees_add_at(int sock)
+{
+	sees_add(sock, 0);
+}
+
+static void sees_add_after(int sock)
+{
+	sees_add(sock, 1);
+}
+
+static void test_death_at_add(void **state)
+{
+	(void)state;
+	kit_run_two(sees_add_at, dies_at_add, true);
+	kit_run_two(sees_add_after, dies_at_add, true);
+}
+
+static void run_alone(kit_side *side)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = kit_fork(side, -1, -1);
+	assert_int_equal(kit_status(pid), 0);
+}
+
+static void test_overrun(void **state)
+{
+	(void)state;
+	run_alone(overrun);
+}
+
+static void test_one_queue_pair(void **state)
+{
+	(void)state;
+	run_alone(one_queue_pair);
+}
+
 /* ---- a forked child is a process of its own ---- */
 
 static void forking(int sock)
@@ -345,9 +515,13 @@ int main(void)
 		cmocka_unit_test(test_torn),	    cmocka_unit_test(test_flip),
 		cmocka_unit_test(test_ack_lost),    cmocka_unit_test(test_delay_rnr_error),
 		cmocka_unit_test(test_partition),   cmocka_unit_test(test_noncoherent),
-		cmocka_unit_test(test_specs),	    cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_specs),	    cmocka_unit_test(test_overrun),
+		cmocka_unit_test(test_one_queue_pair),
+		cmocka_unit_test(test_kill_and_freeze),
+		cmocka_unit_test(test_death_at_add), cmocka_unit_test(test_fork),
 		cmocka_unit_test(test_attributes),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	adds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return adds == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }
