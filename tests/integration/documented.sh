@@ -42,6 +42,17 @@ for key in $(sed -n 's/^\.It Ic \([a-z-]*\) No = .*/\1/p' "$KVD_SOURCE/doc/kvd.c
 	options_of "$KVD_BUILD/kvd" | grep -qxe "--$key" || { echo "kvd.conf.5: kvd has no --$key"; bad=1; }
 done
 
+# What the software device takes from the environment, and its faults.
+device=$KVD_SOURCE/common/softverbs page=$KVD_SOURCE/doc/softverbs.7
+for name in $(sed -nE 's/.*getenv\("(SOFTVERBS_[A-Z_]+)"\).*/\1/p' "$device"/*.c | sort -u); do
+	grep -q "Ev $name\$" "$page" || { echo "$name is not in softverbs.7"; bad=1; }
+done
+for name in $(grep -Eo '"[a-z_]+", &faults->|name, "[a-z]+"' "$device/fault.c" | grep -Eo '"[a-z_]+"' | tr -d '"'); do
+	grep -q "^\.It Cm $name " "$page" || { echo "fault $name is not in softverbs.7"; bad=1; }
+	grep -q "\`$name=" "$KVD_SOURCE/doc/softverbs.md" || [ "$name" = seed ] ||
+		{ echo "fault $name is not in softverbs.md"; bad=1; }
+done
+
 # The completion of the shell knows each command of kvcli and its options.
 . "$KVD_SOURCE/doc/kvcli.bash"
 for command in '' $("$KVD_BUILD/kvcli" --help | sed -nE 's/^  ([a-z][a-z-]*) .*/\1/p'); do
