@@ -12,6 +12,8 @@
  *   a torn item                                the same READ again
  *   an item that is being overwritten          the old one, in a worker's scratch
  *   a prepared item                            the old one, while that is live
+ *   an item that is being inserted             the key is absent
+ *   a copy that was made for another           the buckets, anew
  *   an item of a transaction under way         old or new, as the scratch says
  *   buckets of a later epoch                   the address of that epoch
  *   a bucket in the middle of an expansion     the old place, then the new one
@@ -43,6 +45,8 @@ enum verdict {
 	ITEM_DELETED,
 	ITEM_UPDATING,
 	ITEM_PREPARED,
+	ITEM_INSERTING,
+	ITEM_COPY,
 	ITEM_OLD, /* of a transaction under way: the scratch decides */
 	ITEM_NEW,
 };
@@ -155,13 +159,19 @@ static void not_found(struct op *op)
 	op_done(op, KVD_NOT_FOUND);
 }
 
+static void locate(struct op *op);
+
 /* No entry is the key's; unless one is that could not be told for another's. */
 static void no_entry(struct op *op)
 {
-	if (op->untold)
+	if (op->untold) {
 		ask_server(op);
-	else
+	} else if (op->doubt) {
+		locate(op);
+		again(op);
+	} else {
 		not_found(op);
+	}
 }
 
 /* ------------------------------------------------------------------ verify */
@@ -201,6 +211,10 @@ static enum verdict verdict_of(enum layout_kind kind)
 		return ITEM_OLD;
 	case LAYOUT_NEW:
 		return ITEM_NEW;
+	case LAYOUT_INSERTING:
+		return ITEM_INSERTING;
+	case LAYOUT_COPY:
+		return ITEM_COPY;
 	}
 	return ITEM_TORN;
 }
@@ -392,32 +406,46 @@ static void locate(struct op *op)
 	for (unsigned i = 0; i < 2; i++) {
 		op->epoch[i] = layout_view_epoch(&v, hash_of(op, i));
 		op->bucket[i] = layout_bucket_of(hash_of(op, i), op->epoch[i]);
-		op->fresh[i] = op->complete[i] = op->mixed[i] = op->crossed[i] = false;
-		op->chained[i] = false;
+		op->fresh[i] = op->complete[i] = op->mixed[i] = op->chained[i] = false;
 	}
+	op->doubt = false;
 }
 
-/*
- * A bucket of this epoch: the groups before its own were expanded to it.  Its own
- * may be under way, with entries in lower buckets that are still to come to this
- * one, so nobody may begin here for the group's sake.
- */
-static void learn_epoch(struct op *op, unsigned i, unsigned epoch)
+/* There is a bucket of this epoch. */
+static void learn_epoch(struct op *op, uint64_t bucket, unsigned epoch)
 {
 	struct kvd_client *c = client_of(op);
-	unsigned level = epoch >> 1, bits = LAYOUT_BASE_BITS + level;
-	uint64_t group = hash_of(op, i) >> (64 - bits);
-	uint64_t floor = 0;
+	uint64_t floor = layout_buckets_floor(bucket, epoch);
 	uint64_t known = atomic_load_explicit(&c->buckets, memory_order_relaxed);
 
-	if (epoch & 1)
-		floor = (2ull << bits) + group;
-	else if (level)
-		floor = (3ull << (bits - 1)) + (group >> 1);
 	while (known < floor &&
 	       !atomic_compare_exchange_weak_explicit(&c->buckets, &known, floor,
 						      memory_order_relaxed, memory_order_relaxed))
 		;
+}
+
+/*
+ * The bucket is at this epoch, or on the way to it.  If the key left it since op->epoch
+ * it is, or was, in the next place, and not necessarily in the one of `epoch`: that
+ * group may not be expanded yet (protocols.md, 12).
+ */
+static void step(struct op *op, unsigned i, unsigned epoch)
+{
+	uint64_t hash = hash_of(op, i);
+
+	while (op->epoch[i] < epoch &&
+	       layout_bucket_of(hash, op->epoch[i] + 1) == op->bucket[i])
+		op->epoch[i]++;
+	if (op->epoch[i] >= epoch) {
+		op->complete[i] = true;
+		return;
+	}
+	struct layout_view v = layout_view(
+		atomic_load_explicit(&client_of(op)->buckets, memory_order_relaxed));
+	unsigned known = layout_view_epoch(&v, hash);
+	op->epoch[i] = known > op->epoch[i] + 1 ? known : op->epoch[i] + 1;
+	op->bucket[i] = layout_bucket_of(hash, op->epoch[i]);
+	op->mixed[i] = false;
 }
 
 /*
@@ -429,26 +457,12 @@ static void judge_mixed(struct op *op, unsigned i)
 {
 	const uint64_t *words = op->memory->bucket[i];
 	bool same = op->mixed[i] && !memcmp(words, op->memory->before[i], LAYOUT_BUCKET_BYTES);
-	unsigned low = (unsigned)(words[0] >> LAYOUT_EPOCH_SHIFT) & 3, other = low;
+	unsigned older;
 
 	memcpy(op->memory->before[i], words, LAYOUT_BUCKET_BYTES);
 	op->mixed[i] = true;
-	if (!same)
-		return;
-	for (unsigned k = 1; k < LAYOUT_BUCKET_WORDS; k++)
-		if (((words[k] >> LAYOUT_EPOCH_SHIFT) & 3) != low)
-			other = (unsigned)(words[k] >> LAYOUT_EPOCH_SHIFT) & 3;
-	unsigned older = ((low + 1) & 3) == other ? low : other;
-	unsigned epoch = op->epoch[i] + ((older - op->epoch[i]) & 3);
-	uint64_t next = layout_bucket_of(hash_of(op, i), epoch + 1);
-	if (next == op->bucket[i]) {
-		op->complete[i] = true;
-		return;
-	}
-	op->epoch[i] = epoch + 1;
-	op->bucket[i] = next;
-	op->crossed[i] = true;
-	op->mixed[i] = false;
+	if (same && layout_bucket_epochs(words, &older))
+		step(op, i, older + 1);
 }
 
 static void judge_bucket(struct op *op, unsigned i)
@@ -461,11 +475,19 @@ static void judge_bucket(struct op *op, unsigned i)
 	}
 	if (epoch < op->epoch[i] || epoch > 2 * LAYOUT_LEVEL_MAX + 1)
 		return; /* not a bucket of this index (any more): try again */
-	learn_epoch(op, i, epoch);
-	uint64_t now = layout_bucket_of(hash_of(op, i), epoch);
-	op->epoch[i] = epoch;
-	op->complete[i] = now == op->bucket[i];
-	op->bucket[i] = now;
+	learn_epoch(op, op->bucket[i], epoch);
+	step(op, i, epoch);
+}
+
+/*
+ * Both hashes in one group: an expansion may make an entry that stood by the one stand
+ * by the other, so the two samples have to be of the same time.
+ */
+static bool is_one_group(const struct op *op)
+{
+	unsigned epoch = op->epoch[0] < op->epoch[1] ? op->epoch[0] : op->epoch[1];
+
+	return (op->hash.a ^ op->hash.b) >> (64 - LAYOUT_BASE_BITS - (epoch >> 1)) == 0;
 }
 
 static void search(struct op *op);
@@ -502,6 +524,23 @@ static void got_buckets(struct op *op)
 	search(op);
 }
 
+/* Were the nodes linked all the time that they were READ?  And is_one_group(). */
+static void recheck(struct op *op)
+{
+	struct op_memory *m = op->memory;
+	bool all = is_one_group(op);
+
+	op->phase = PHASE_RECHECK;
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t offset = bucket_offset(op, op->bucket[i]);
+		if (all)
+			read_table(op, offset, m->before[i], LAYOUT_BUCKET_BYTES, i == 1);
+		else if (op->chained[i])
+			read_table(op, offset + LAST_WORD, &m->small[i], sizeof m->small[i],
+				   i == 1 || !op->chained[1]);
+	}
+}
+
 /* Looks for the key in what was READ; decides what comes next. */
 static void search(struct op *op)
 {
@@ -527,18 +566,12 @@ static void search(struct op *op)
 		if (!op->complete[i])
 			judge_bucket(op, i);
 	bool complete = op->complete[0] && op->complete[1];
-	if (complete && !op->chained[0] && !op->chained[1]) {
+	if (complete && !op->chained[0] && !op->chained[1] && !is_one_group(op)) {
 		no_entry(op);
 		return;
 	}
 	if (complete) {
-		/* Were the nodes linked all the time that they were READ? */
-		op->phase = PHASE_RECHECK;
-		for (unsigned i = 0; i < 2; i++)
-			if (op->chained[i])
-				read_table(op, bucket_offset(op, op->bucket[i]) + LAST_WORD,
-					   &m->small[i], sizeof m->small[i],
-					   i == 1 || !op->chained[1]);
+		recheck(op);
 		return;
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -570,10 +603,15 @@ static void got_node(struct op *op)
 
 static void got_recheck(struct op *op)
 {
+	const struct op_memory *m = op->memory;
+	bool all = is_one_group(op);
+
 	for (unsigned i = 0; i < 2; i++) {
-		if (op->chained[i] &&
-		    !layout_is_same_link(op->memory->small[i],
-					 op->memory->bucket[i][LAYOUT_BUCKET_WORDS - 1])) {
+		bool same = all ? !memcmp(m->before[i], m->bucket[i], LAYOUT_BUCKET_BYTES)
+				: !op->chained[i] ||
+					  layout_is_same_link(m->small[i],
+							      m->bucket[i][LAYOUT_BUCKET_WORDS - 1]);
+		if (!same) {
 			locate(op);
 			again(op);
 			return;
@@ -692,7 +730,7 @@ static void read_again(struct op *op)
 	if (++op->torn > (op->from_mirror ? TORN_HINT_MAX : TORN_MAX))
 		start_over(op);
 	else
-		read_item(op, op->word, PHASE_ITEM);
+		read_item(op, op->word, op->phase == PHASE_COPY ? PHASE_COPY : PHASE_ITEM);
 }
 
 /* The caller's buffer is too short for this long value: there is no checksum of it.
@@ -794,6 +832,46 @@ static bool is_collision(const struct op *op, const struct layout_item *item)
 	return layout_fp(h.a) == layout_fp(op->hash.a);
 }
 
+/*
+ * A whole item of another key, of this version, where the entry led.  The entry was
+ * that key's if the item was there before the entry was READ, and still is: or else
+ * the memory may have been used again in between, and the entry have been ours.
+ */
+static void got_other(struct op *op, const struct layout_item *item, uint64_t version)
+{
+	uint64_t entry = entry_of(op->word);
+	unsigned i = 0;
+
+	if (op->from_mirror || op->tried_count == TRIED_MAX || !is_collision(op, item)) {
+		start_over(op);
+		return;
+	}
+	while (i < op->other_count && op->other[i].entry != entry)
+		i++;
+	if (i == TRIED_MAX)
+		i = entry % TRIED_MAX;
+	else if (i == op->other_count)
+		op->other[op->other_count++].entry = 0;
+	if (op->other[i].entry != entry || op->other[i].version != version)
+		op->doubt = true;
+	op->other[i].entry = entry;
+	op->other[i].version = version;
+	op->tried[op->tried_count++] = entry;
+	search(op);
+}
+
+/* The header of another key's item, perhaps: its value is not at hand. */
+static void got_untold(struct op *op)
+{
+	if (op->from_mirror || op->tried_count == TRIED_MAX) {
+		start_over(op);
+		return;
+	}
+	op->untold = true;
+	op->tried[op->tried_count++] = entry_of(op->word);
+	search(op);
+}
+
 static void got_item(struct op *op)
 {
 	const struct layout_item *item = (const struct layout_item *)op->memory->item;
@@ -805,31 +883,22 @@ static void got_item(struct op *op)
 	if ((v == ITEM_PREPARED || v == ITEM_NEW) && op->accept_prepared &&
 	    layout_state_version(item->state) == op->held_version)
 		v = cut ? ITEM_TORN : ITEM_LIVE;
+	if (v == ITEM_COPY && op->phase == PHASE_COPY)
+		v = cut ? ITEM_TORN : ITEM_LIVE;
 	/* The holder of the lock waits until what was under way is through (4). */
 	if (op->locked && op->phase != PHASE_COPY &&
-	    (v == ITEM_UPDATING || v == ITEM_PREPARED || v == ITEM_OLD || v == ITEM_NEW ||
-	     (v == ITEM_LIVE && (item->state & LAYOUT_PENDING))))
+	    (v == ITEM_UPDATING || v == ITEM_PREPARED || v == ITEM_INSERTING || v == ITEM_OLD ||
+	     v == ITEM_NEW || (v == ITEM_LIVE && (item->state & LAYOUT_PENDING))))
 		v = ITEM_TORN;
 	switch (v) {
 	case ITEM_LIVE:
 		got_live(op, item);
 		return;
 	case ITEM_UNTOLD:
-		if (op->from_mirror || op->tried_count == TRIED_MAX) {
-			start_over(op);
-		} else {
-			op->untold = true;
-			op->tried[op->tried_count++] = entry_of(op->word);
-			search(op);
-		}
+		got_untold(op);
 		return;
 	case ITEM_OTHER:
-		if (op->from_mirror || op->tried_count == TRIED_MAX || !is_collision(op, item)) {
-			start_over(op);
-		} else {
-			op->tried[op->tried_count++] = entry_of(op->word);
-			search(op);
-		}
+		got_other(op, item, layout_state_version(item->state));
 		return;
 	case ITEM_TORN:
 		if (cut)
@@ -838,7 +907,11 @@ static void got_item(struct op *op)
 			read_again(op);
 		return;
 	case ITEM_DEAD:
+	case ITEM_COPY:
 		start_over(op);
+		return;
+	case ITEM_INSERTING:
+		not_found(op);
 		return;
 	case ITEM_DELETED:
 		if (op->from_mirror)
@@ -864,12 +937,17 @@ static void got_item(struct op *op)
 static void got_updating(struct op *op)
 {
 	const struct layout_item *item = (const struct layout_item *)op->memory->item;
+	enum verdict v = verify(op, item, op->length, layout_word_offset(op->word));
 
-	if (verify(op, item, op->length, layout_word_offset(op->word)) == ITEM_LIVE &&
-	    layout_state_version(item->state) == op->held_version)
+	if (layout_state_version(item->state) != op->held_version)
+		read_again(op);
+	else if (v == ITEM_LIVE)
 		got_live(op, item);
-	else if (is_cut(op, item) && layout_state_kind(item->state) == LAYOUT_LIVE &&
-		 layout_state_version(item->state) == op->held_version)
+	else if (v == ITEM_OTHER)
+		got_other(op, item, op->held_version);
+	else if (v == ITEM_UNTOLD)
+		got_untold(op);
+	else if (is_cut(op, item) && layout_state_kind(item->state) == LAYOUT_LIVE)
 		got_cut(op, item);
 	else
 		read_again(op);
@@ -881,11 +959,6 @@ static void got_prepared(struct op *op)
 
 	if (scratch[0] != op->held_version) {
 		read_again(op); /* that change is through */
-		return;
-	}
-	if (!scratch[1]) {
-		/* An insert, and not through when the item was READ: then it had no effect. */
-		not_found(op);
 		return;
 	}
 	op->held_word = op->word;
@@ -941,16 +1014,21 @@ static void got_txn(struct op *op)
 		read_again(op);
 		return;
 	}
-	bool committed =
-		op->memory->scratch[offsetof(struct layout_scratch, committed) / 8] >= e->version;
-	if (!new && !committed) {
-		got_live(op, item);
-	} else if (!new) {
-		start_over(op);
-	} else if (committed) {
+	uint64_t committed = op->memory->scratch[offsetof(struct layout_scratch, committed) / 8];
+
+	if (committed > e->version) {
+		start_over(op); /* that transaction is over */
+	} else if (committed == e->version && new) {
 		/* Still there, of the same version: it was not taken back. */
 		op->accept_prepared = true;
 		read_item(op, op->word, PHASE_ITEM);
+	} else if (committed == e->version && e->new_unit) {
+		start_over(op);
+	} else if (committed == e->version) {
+		/* Deleted, when the item was READ or a moment later. */
+		not_found(op);
+	} else if (!new) {
+		got_live(op, item);
 	} else if (!e->old_word) {
 		not_found(op);
 	} else {
@@ -1055,6 +1133,7 @@ void get_start(struct op *op)
 {
 	op->attempts = op->torn = op->tried_count = 0;
 	op->index_read = op->accept_prepared = op->untold = false;
+	op->other_count = 0;
 	memset(op->cut, 0, sizeof op->cut);
 	op->length = op->posted = 0;
 	op->session->counters.gets++;

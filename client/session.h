@@ -118,13 +118,18 @@ struct op {
 	bool fresh[2];    /* `memory->bucket` was READ since the call began */
 	bool complete[2]; /* and is a consistent sample of the right bucket */
 	bool mixed[2];    /* `memory->before` is a sample in the middle of an expansion */
-	bool crossed[2];  /* the bucket before the expansion was searched */
 	unsigned chain;   /* which bucket's chain is being followed: 0, 1 */
 	bool chained[2];
 	unsigned chain_length;
 	uint64_t link;    /* of the node that is being READ */
 	uint64_t tried[TRIED_MAX]; /* entries that are other keys' */
 	unsigned tried_count;
+	struct {
+		uint64_t entry;
+		uint64_t version;
+	} other[TRIED_MAX];  /* the same, of the whole call: items that were seen there */
+	unsigned other_count;
+	bool doubt;          /* an entry was perhaps the key's when it was READ */
 	bool untold;         /* among them one that was not proved to be another key's */
 	uint64_t cut[4];     /* head of an item that is longer than the caller's buffer */
 	uint64_t word;       /* the entry that is being READ */

@@ -189,6 +189,26 @@ static inline bool layout_bucket_epoch(const uint64_t *word, unsigned *epoch)
 }
 
 /*
+ * The older epoch of a bucket that is being rewritten, from e to e + 1: the words that
+ * agree with neither bit of e have those of e + 1.  False if there is no such e.
+ */
+static inline bool layout_bucket_epochs(const uint64_t *word, unsigned *older)
+{
+	for (unsigned e = 0; e <= 2 * LAYOUT_LEVEL_MAX; e++) {
+		unsigned i = 0;
+		while (i < LAYOUT_BUCKET_WORDS &&
+		       ((word[i] & LAYOUT_EPOCH_MASK) == layout_epoch_bits(e, i) ||
+			(word[i] & LAYOUT_EPOCH_MASK) == layout_epoch_bits(e + 1, i)))
+			i++;
+		if (i == LAYOUT_BUCKET_WORDS) {
+			*older = e;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
  * Length codes.  Lengths up to 32 KiB are exact to a unit; longer ones are
  * rounded up to 1/64 of their power of two.  Decoding an encoded length gives
  * at least that length.
@@ -254,6 +274,36 @@ static inline uint64_t layout_bucket_of(uint64_t hash, unsigned epoch)
 		return (pos << LAYOUT_BASE_BITS) + (group >> level);
 	bits -= strip + 1;
 	return (2ull << bits) + (pos << bits) + (group >> (strip + 1));
+}
+
+/* The group of a bucket that is at `epoch`, or on the way there. */
+static inline uint64_t layout_group_of(uint64_t bucket, unsigned epoch)
+{
+	unsigned bits = LAYOUT_BASE_BITS + (epoch >> 1), halves = 0;
+
+	if (bucket >= 2ull << bits)
+		return bucket - (2ull << bits); /* the third of three */
+	for (; bits > LAYOUT_BASE_BITS; bits--, halves++) {
+		uint64_t groups = 1ull << (bits - 1); /* of the level before: 2 to 4 buckets each */
+		if (bucket >= 2 * groups)
+			return (2 * (bucket & (groups - 1)) + 1) << halves;
+	}
+	return (bucket & ((1u << LAYOUT_BASE_BITS) - 1)) << halves;
+}
+
+/*
+ * How many buckets there are at the least if this one is at `epoch`: the groups before
+ * its own were expanded to that.  Its own may be in the middle of it, with entries in
+ * lower buckets that are still to come to this one.
+ */
+static inline uint64_t layout_buckets_floor(uint64_t bucket, unsigned epoch)
+{
+	uint64_t group = layout_group_of(bucket, epoch);
+	unsigned bits = LAYOUT_BASE_BITS + (epoch >> 1);
+
+	if (epoch & 1)
+		return (2ull << bits) + group;
+	return epoch ? (3ull << (bits - 1)) + (group >> 1) : LAYOUT_BUCKETS_MIN;
 }
 
 /* The fingerprint: of the low hash, bits that no address of a table uses. */
@@ -330,6 +380,8 @@ enum layout_kind {
 	LAYOUT_PREPARED = 9, /* live if the item named by the scratch is not */
 	LAYOUT_OLD = 10,     /* live until the transaction in the scratch is committed */
 	LAYOUT_NEW = 12,     /* live from then on */
+	LAYOUT_INSERTING = 15, /* its key is absent for as long as it says so */
+	LAYOUT_COPY = 17,    /* for the client that kvd told of it: not the key's item */
 };
 
 #define LAYOUT_PENDING (1ull << 8)
@@ -384,7 +436,7 @@ static inline uint64_t layout_item_bytes(uint64_t key_bytes, uint64_t value_byte
  * for the old item's location and version).
  * LAYOUT_PREPARED: `old_word` is the index word of the old item.  While that
  * item is live with `old_version`, it is the key's value; once it is not, the
- * prepared one is.  If it is 0 the key is absent until the item is live.
+ * prepared one is.
  *
  * LAYOUT_OLD, LAYOUT_NEW: `txn` has an entry for each key of the transaction, with
  * the transaction's version, which is also that of all its new items.  `committed` is

@@ -63,7 +63,7 @@ struct queue {
 	uint64_t opened_ns;  /* the last turn of changes */
 };
 
-enum message_kind { MSG_BORN, MSG_DEAD, MSG_WAIT, MSG_UNLOCK, MSG_WATCH, MSG_FORGET, MSG_HELD };
+enum message_kind { MSG_DEAD, MSG_WAIT, MSG_UNLOCK, MSG_WATCH, MSG_FORGET, MSG_HELD };
 
 struct message {
 	struct message *next;
@@ -92,7 +92,7 @@ struct locker {
 	unsigned queue_count;
 	unsigned waiter_count;
 	uint64_t looks; /* at holders, counted */
-	uint8_t *alive; /* a bit for each connection id */
+	_Atomic uint8_t *alive; /* a bit for each connection id */
 	_Atomic uint64_t waits, handovers, recovered, released, fenced;
 };
 
@@ -115,9 +115,29 @@ static void post(struct locker *l, const struct message *m)
 	pthread_mutex_unlock(&l->lock);
 }
 
+static bool is_alive(const struct locker *l, uint64_t word)
+{
+	uint64_t id = layout_token_connection(word);
+
+	return l->alive[id / 8] >> (id % 8) & 1;
+}
+
+static void set_alive(struct locker *l, uint64_t connection_id, bool alive)
+{
+	uint64_t id = connection_id & LAYOUT_LOCK_CONNECTION_MASK;
+	uint8_t bit = (uint8_t)(1u << (id % 8));
+
+	if (alive)
+		atomic_fetch_or(&l->alive[id / 8], bit);
+	else
+		atomic_fetch_and(&l->alive[id / 8], (uint8_t)~bit);
+}
+
+/* At once: a message could come behind others that the thread has at hand, which would
+ * then see a word of somebody who is not alive yet, and take the lock away (7). */
 void locker_born(struct locker *l, uint64_t connection_id)
 {
-	post(l, &(struct message){ .kind = MSG_BORN, .connection_id = connection_id });
+	set_alive(l, connection_id, true);
 }
 
 void locker_dead(struct locker *l, uint64_t connection_id)
@@ -155,21 +175,6 @@ void locker_held(struct locker *l, uint64_t connection_id, uint64_t look,
 }
 
 /* ------------------------------------------------------------------ queues */
-
-static bool is_alive(const struct locker *l, uint64_t word)
-{
-	uint64_t id = layout_token_connection(word);
-
-	return l->alive[id / 8] >> (id % 8) & 1;
-}
-
-static void set_alive(struct locker *l, uint64_t connection_id, bool alive)
-{
-	uint64_t id = connection_id & LAYOUT_LOCK_CONNECTION_MASK;
-	uint8_t bit = (uint8_t)(1u << (id % 8));
-
-	l->alive[id / 8] = (uint8_t)(alive ? l->alive[id / 8] | bit : l->alive[id / 8] & ~bit);
-}
 
 static struct queue **queue_slot(struct locker *l, uint64_t stripe)
 {
@@ -475,9 +480,6 @@ static void on_held(struct locker *l, const struct message *m)
 static void handle(struct locker *l, const struct message *m)
 {
 	switch (m->kind) {
-	case MSG_BORN:
-		set_alive(l, m->connection_id, true);
-		break;
 	case MSG_DEAD:
 		on_dead(l, m->connection_id);
 		break;

@@ -7,8 +7,8 @@
  * unmark, free what was replaced.  The rules are those of protocols.md; the
  * numbers in the comments are its.
  *
- *   insert      scratch names no old item; new item complete, PREPARED; entry;
- *               new state LIVE (the point of effect)
+ *   insert      new item complete, INSERTING; entry; new state LIVE (the point of
+ *               effect)
  *   in place    old item to the scratch; state UPDATING; new bytes; state LIVE
  *               with the new version (the point of effect)
  *   elsewhere   scratch names the old item; new item complete, PREPARED; entry;
@@ -394,11 +394,10 @@ static bool insert(struct store_worker *w, struct work *k, struct layout_item *i
 
 	store_item_seal(w, item);
 	uint64_t version = layout_state_version(item->state);
-	/* Prepared, with no old item: absent to those who find it by an old location,
-	 * until those who go by the index find it, too (10). */
-	w->scratch->old_word = w->scratch->old_version = 0;
-	__atomic_store_n(&w->scratch->new_version, version, __ATOMIC_RELEASE);
-	state_store(item, layout_state(version, LAYOUT_PREPARED, w->id));
+	/* Absent to those who find it by an old location, until those who go by the index
+	 * find it, too (10).  It says so itself: what the scratch says belongs to the next
+	 * change a moment later. */
+	state_store(item, layout_state(version, LAYOUT_INSERTING, 0));
 	if (!index_insert(s->index, &k->spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
 			  len_code, &k->entry)) {
 		state_store(item, 0);
@@ -699,7 +698,8 @@ static struct layout_item *copy_item(struct store_worker *w, const struct layout
 		return NULL;
 	memcpy(copy->data + key_bytes, item->data + key_bytes, value_bytes);
 	copy->checksum = item_checksum(w->store, copy, version);
-	state_store(copy, layout_state(version, LAYOUT_LIVE, 0));
+	/* Not live: the key may have stood here before, and somebody remember it (10). */
+	state_store(copy, layout_state(version, LAYOUT_COPY, 0));
 	return copy;
 }
 

@@ -344,3 +344,8 @@ void reader_delete(struct reader *r)
 	free(r->samples);
 	free(r);
 }
+
+void reader_forget(struct reader *r, uint64_t buckets)
+{
+	atomic_store_explicit(&r->client.buckets, buckets, memory_order_relaxed);
+}

@@ -43,6 +43,9 @@ struct reader_result reader_get(struct reader *reader, const void *key, size_t k
 /* From now on one bit of the table reads wrong, the first `times` times. */
 void reader_flip(struct reader *reader, uint64_t offset, unsigned bit, unsigned times);
 
+/* Its view of the index is as old as when that had so many buckets. */
+void reader_forget(struct reader *reader, uint64_t buckets);
+
 const struct kvd_counters *reader_counters(const struct reader *reader);
 
 #endif

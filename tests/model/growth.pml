@@ -16,7 +16,7 @@
  *   no cycle: with kvd stopped at any step the reader ends (pan -l)
  *
  * -DSIDES=2: K has two hashes; the second one's bucket is in another group, which
- * does not grow.  MUTATE_same_group: it is in the same group.
+ * does not grow.  -DSAME_GROUP: it is in the same group.
  */
 #ifndef SIDES
 #define SIDES 1
@@ -524,6 +524,7 @@ inline sample(i)
 	fi
 }
 
+#define DIFFERS(i) (word[2 * at[(i) / 2] + (i) % 2] != w[i] || epoch[2 * at[(i) / 2] + (i) % 2] != e[i])
 #if SIDES == 2
 #define ALL 15
 #else
@@ -642,6 +643,19 @@ search:
 	fi;
 #endif
 #endif
+#if defined SAME_GROUP && !defined MUTATE_same_group
+	/* Both buckets again: an entry may have gone from the one hash's to the other's. */
+	do
+	:: m != ALL ->
+		if
+		:: !(m & 1) -> atomic { if :: !DIFFERS(0) -> m = m | 1 :: else -> goto locate fi }
+		:: !(m & 2) -> atomic { if :: !DIFFERS(1) -> m = m | 2 :: else -> goto locate fi }
+		:: !(m & 4) -> atomic { if :: !DIFFERS(2) -> m = m | 4 :: else -> goto locate fi }
+		:: !(m & 8) -> atomic { if :: !DIFFERS(3) -> m = m | 8 :: else -> goto locate fi }
+		fi
+	:: m == ALL -> m = 0; break
+	od;
+#endif
 	assert(was_absent);
 	goto end;
 
@@ -696,7 +710,7 @@ init {
 	atomic {
 		choose(0);
 #if SIDES == 2
-#ifdef MUTATE_same_group
+#ifdef SAME_GROUP
 		choose(1);
 #else
 		part[1] = 24;
@@ -712,7 +726,7 @@ init {
 		   node[0] = FILL; node[1] = KEY; free_nodes = 6
 #endif
 #if SIDES == 2
-#ifdef MUTATE_same_group
+#ifdef SAME_GROUP
 		:: word[2 * (part[1] / 12)] = KEY
 #else
 		:: word[2 * OTHER] = KEY

@@ -327,9 +327,34 @@ static void test_epochs(void **state)
 					new_words++;
 				}
 			}
-			if (new_words > 0 && new_words < LAYOUT_BUCKET_WORDS)
-				assert_false(layout_bucket_epoch(mixed, &got));
+			if (new_words == 0 || new_words == LAYOUT_BUCKET_WORDS)
+				continue;
+			assert_false(layout_bucket_epoch(mixed, &got));
+			if (step == 1 && epoch <= 2 * LAYOUT_LEVEL_MAX) {
+				assert_true(layout_bucket_epochs(mixed, &got));
+				assert_int_equal(got, epoch);
+			}
 		}
+	}
+}
+
+static void test_groups(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 100000; i++) {
+		unsigned level = (unsigned)(next_random() % 20);
+		uint64_t groups = 1ull << (LAYOUT_BASE_BITS + level), hash = next_random();
+		uint64_t buckets = 2 * groups + next_random() % (2 * groups);
+		struct layout_view v = layout_view(buckets);
+		unsigned epoch = layout_view_epoch(&v, hash);
+		uint64_t bucket = layout_bucket_of(hash, epoch);
+		assert_true(bucket < buckets);
+		assert_int_equal(layout_group_of(bucket, epoch),
+				 hash >> (64 - LAYOUT_BASE_BITS - (epoch >> 1)));
+		assert_true(layout_buckets_floor(bucket, epoch) <= buckets);
+		/* It is what a view of so many buckets says of the group before. */
+		struct layout_view floor = layout_view(layout_buckets_floor(bucket, epoch));
+		assert_true(layout_view_epoch(&floor, hash) + 1 >= epoch);
 	}
 }
 
@@ -375,6 +400,7 @@ int main(void)
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_epochs),
+		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_items),
 		cmocka_unit_test(test_fingerprint_bits),
 	};

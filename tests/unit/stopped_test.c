@@ -513,6 +513,7 @@ static unsigned fill_chains(void)
 static void watch_growth(unsigned fill, unsigned more)
 {
 	struct reader *plain = reader_new(f.table, 0, 1), *mirror = reader_new(f.table, 1 << 20, 2);
+	struct reader *old = reader_new(f.table, 0, 3);
 	unsigned *list = calloc(FILL_MAX, sizeof *list), n = 0;
 	uint64_t buckets = 0, steps = 0;
 
@@ -528,6 +529,12 @@ static void watch_growth(unsigned fill, unsigned more)
 				must_find(plain, list[roll(n)], "plain");
 			if (n && !roll(4))
 				must_find(mirror, list[roll(n)], "mirror");
+			for (unsigned i = 0; n && i < 4; i++) {
+				reader_forget(old, i ? LAYOUT_BUCKETS_MIN
+						     : LAYOUT_BUCKETS_MIN +
+							       roll(buckets - LAYOUT_BUCKETS_MIN + 1));
+				must_find(old, list[roll(n)], "with an old view");
+			}
 			for (unsigned i = 0; i < n && steps % 512 == 0; i++)
 				must_find(plain, list[i], "plain, all");
 			assert_true(go_on(child, true));
@@ -541,6 +548,7 @@ static void watch_growth(unsigned fill, unsigned more)
 	free(list);
 	reader_delete(plain);
 	reader_delete(mirror);
+	reader_delete(old);
 }
 
 static void grow_from(unsigned fill, unsigned more)
