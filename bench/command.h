@@ -17,6 +17,7 @@ int command_compare(int argc, char **argv);
 int command_plot(int argc, char **argv);
 int command_raw(int argc, char **argv);
 int command_sg(int argc, char **argv);
+int command_bank(int argc, char **argv);
 
 /* Prints "kvbench: SENTENCE" on standard error; returns the status. */
 int command_fail(int status, const struct err *err);

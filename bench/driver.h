@@ -30,6 +30,7 @@ struct driver_config {
 	struct store *store;
 	bool load;            /* the loading phase, not the run */
 	bool with_raw;        /* raw verbs between the operations; depth 1, no target */
+	bool locked_rmw;      /* a read-modify-write is kvd_update(); depth 1 */
 	bool verify;          /* check values; the workload says how they are made */
 	unsigned threads;
 	unsigned depth;

@@ -19,6 +19,7 @@ static const struct command {
 	{ "load", command_load, "store the records of a workload" },
 	{ "run", command_run, "run a workload on the stored records" },
 	{ "compare", command_compare, "run it on Redis or memcached too, side by side" },
+	{ "bank", command_bank, "transfers in transactions, and audits of the total" },
 	{ "raw", command_raw, "measure verbs with nothing around them" },
 	{ "sg", command_sg, "scattered values: lists of blocks against copies" },
 	{ "plot", command_plot, "draw pictures of reports" },

@@ -15,6 +15,7 @@
 struct options options_values;
 
 static const char *const gets[] = { "read", "message", NULL };
+static const char *const rmws[] = { "apart", "locked", NULL };
 static const char *const polls[] = { "adaptive", "busy", "event", NULL };
 
 /* Taken out before opt_parse() sees the arguments, as they may come many times. */
@@ -89,6 +90,8 @@ const struct opt options_run_table[] = {
 	OPTIONS_SERVER,
 	OPTIONS_LOAD,
 	OPTIONS_GET,
+	{ "rmw", 0, OPT_CHOICE, &V->rmw, 0, 0, rmws, "apart|locked",
+	  "a read-modify-write: GET and PUT, or in one, locked" },
 	{ "with-raw", 0, OPT_FLAG, &V->with_raw, 0, 0, NULL, NULL,
 	  "hold each GET and PUT against the verb alone" },
 	OPTIONS_OUTPUT,

@@ -31,6 +31,7 @@ struct options {
 	uint64_t mirror_bytes;
 	int get; /* enum store_get */
 	bool with_raw;
+	int rmw; /* 1: locked */
 	bool quiet;
 	bool help;
 	const char *json_path;

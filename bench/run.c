@@ -94,6 +94,20 @@ static int check_raw(const struct run *run, struct err *err)
 	return 0;
 }
 
+static int check_rmw(const struct run *run, struct err *err)
+{
+	const struct options *o = run->options;
+
+	if (!o->rmw)
+		return 0;
+	if (run->store->ops->update == NULL)
+		return err_set(err, -1, "--rmw locked: only a kvd has locks");
+	if (o->depth != 1 || o->history_path != NULL)
+		return err_set(err, -1, "--rmw locked: one operation at a time, and in no history: "
+			       "not with --depth above 1 or --history");
+	return 0;
+}
+
 static int open_outputs(struct run *run, struct err *err)
 {
 	const struct options *o = run->options;
@@ -196,6 +210,7 @@ static int drive(struct run *run, struct err *err)
 		.store = run->store,
 		.load = run->load,
 		.with_raw = run->options->with_raw,
+		.locked_rmw = run->options->rmw != 0,
 		.verify = run->workload.record.integrity && !run->load,
 		.threads = (unsigned)run->workload.threads,
 		.depth = (unsigned)run->options->depth,
@@ -240,7 +255,8 @@ static int open_and_run(struct run *run, struct err *err)
 		return command_fail(EXIT_USAGE, err);
 	if (store_open(&config, &run->store, err) < 0)
 		return command_fail(EXIT_TROUBLE, err);
-	if (check_integrity(run, err) < 0 || check_raw(run, err) < 0 || open_outputs(run, err) < 0)
+	if (check_integrity(run, err) < 0 || check_raw(run, err) < 0 || check_rmw(run, err) < 0 ||
+	    open_outputs(run, err) < 0)
 		return command_fail(EXIT_USAGE, err);
 	return run_and_report(run, err);
 }

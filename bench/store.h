@@ -54,6 +54,10 @@ struct store_ops {
 			  void *value, size_t value_bytes_max, void *tag);
 	int (*submit_put)(struct store_session *session, const void *key, size_t key_bytes,
 			  const void *value, size_t value_bytes, void *tag);
+	/* kvd_update(), with nothing in flight; NULL where a store has no such thing. */
+	int (*update)(struct store_session *session, const void *key, size_t key_bytes,
+		      int (*change)(void *arg, void *value, size_t *value_bytes), void *arg,
+		      size_t value_bytes_max);
 	int (*poll)(struct store_session *session, struct kvd_completion *completions, int max,
 		    int timeout_ms);
 	/* Zeros where a store counts nothing. */

@@ -72,6 +72,13 @@ static int submit_put(struct store_session *session, const void *key, size_t key
 	return kvd_submit_put(of(session), key, key_bytes, value, value_bytes, tag);
 }
 
+static int update(struct store_session *session, const void *key, size_t key_bytes,
+		  int (*change)(void *arg, void *value, size_t *value_bytes), void *arg,
+		  size_t value_bytes_max)
+{
+	return kvd_update(of(session), key, key_bytes, change, arg, value_bytes_max, -1);
+}
+
 static int poll_session(struct store_session *session, struct kvd_completion *completions,
 			int max, int timeout_ms)
 {
@@ -138,6 +145,7 @@ static const struct store_ops kvd_ops = {
 	.session_error = session_error,
 	.submit_get = submit_get,
 	.submit_put = submit_put,
+	.update = update,
 	.poll = poll_session,
 	.counters = counters,
 	.stats = stats,

@@ -310,6 +310,45 @@ static void make_value(struct worker *w, struct slot *s)
 	stamp(w, s);
 }
 
+/* -------------------------------------------------------- under the key's lock */
+
+struct modification {
+	struct worker *worker;
+	struct slot *slot;
+	bool found;
+};
+
+static int modify(void *arg, void *value, size_t *value_bytes)
+{
+	struct modification *m = arg;
+	struct slot *s = m->slot;
+	const struct driver_config *c = config_of(m->worker);
+
+	m->found = *value_bytes != SIZE_MAX;
+	if (!m->found)
+		return 1;
+	memcpy(s->buf, value, *value_bytes);
+	if (c->verify)
+		verify(m->worker, s, KVD_OK, *value_bytes);
+	s->value_bytes = record_modify(&c->workload->record, key_of(s), &s->op.random, s->buf,
+				       *value_bytes, &s->value);
+	memcpy(value, s->value, s->value_bytes);
+	*value_bytes = s->value_bytes;
+	return 0;
+}
+
+static void update(struct worker *w, struct slot *s)
+{
+	struct modification m = { w, s, true };
+	int result = w->session->ops->update(w->session, s->key, s->key_bytes, modify, &m,
+					     config_of(w)->workload->record.bytes_max);
+
+	w->now_ns = clock_ns();
+	if (!m.found && config_of(w)->verify)
+		verify(w, s, KVD_NOT_FOUND, 0);
+	finish(w, s, result == KVD_CONDITION ? KVD_NOT_FOUND : result);
+}
+
 static void start(struct worker *w, struct slot *s)
 {
 	const struct driver_config *c = config_of(w);
@@ -328,7 +367,10 @@ static void start(struct worker *w, struct slot *s)
 		raw_before(w, s);
 	note_past(w, s);
 	s->start_ns = s->submit_ns = w->now_ns = clock_ns();
-	submit(w, s);
+	if (c->locked_rmw && s->op.kind == OP_READ_MODIFY_WRITE)
+		update(w, s);
+	else
+		submit(w, s);
 }
 
 static void write_history(struct worker *w, const struct slot *s,

@@ -99,6 +99,7 @@ int cli_keys(struct cli *cli, const struct cli_args *args);
 int cli_flush(struct cli *cli, const struct cli_args *args);
 int cli_lock(struct cli *cli, const struct cli_args *args);
 int cli_update(struct cli *cli, const struct cli_args *args);
+int cli_txn(struct cli *cli, const struct cli_args *args);
 int cli_put_tree(struct cli *cli, const struct cli_args *args);
 int cli_get_tree(struct cli *cli, const struct cli_args *args);
 int cli_check_tree(struct cli *cli, const struct cli_args *args);

@@ -515,7 +515,9 @@ int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, si
 	rc = session_ready(s);
 	if (rc)
 		return rc;
-	*op = s->in_flight + 1 < s->depth ? op_new(s, kind, key, key_bytes) : NULL;
+	/* An unlock that nobody waits for makes room when it is through. */
+	*op = s->in_flight + 1 < s->depth || !flight_settle(s) ? op_new(s, kind, key, key_bytes)
+							       : NULL;
 	if (!*op)
 		return KVD_EBUSY;
 	(*op)->tag = tag;

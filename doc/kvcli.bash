@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bash completion of kvcli(1)
 
-_kvcli_commands='put get del exists keys flush lock update put-tree get-tree check-tree ping
+_kvcli_commands='put get del exists keys flush lock update txn put-tree get-tree check-tree ping
 	backup info stats user devices help'
 
 # The first word that is no option, nor the argument of one.
