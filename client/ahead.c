@@ -32,7 +32,8 @@ static int read_directory(struct kvd_session *s, uint64_t segments)
 			return rc;
 		for (uint64_t k = 0; k < n; k++, i++)
 			if (at[k] && at[k] + w->segment_bytes <= w->table_bytes)
-				atomic_store_explicit(&s->client->dir[i], at[k], memory_order_relaxed);
+				atomic_store_explicit(&s->directory->offset[i], at[k],
+						      memory_order_relaxed);
 	}
 	return 0;
 }
@@ -59,7 +60,8 @@ int ahead_read(struct kvd_session *s)
 		return 0;
 	int rc = read_directory(s, (buckets + per - 1) / per);
 	for (uint64_t b = 0; !rc && b < buckets;) {
-		uint64_t segment = atomic_load_explicit(&c->dir[b / per], memory_order_relaxed);
+		uint64_t segment = atomic_load_explicit(&s->directory->offset[b / per],
+							memory_order_relaxed);
 		uint64_t n = per - b % per, max = OP_ITEM_BYTES / LAYOUT_BUCKET_BYTES;
 		n = n < max ? n : max;
 		n = n < buckets - b ? n : buckets - b;

@@ -140,7 +140,7 @@ void kvd_client_delete(kvd_client **client)
 		c->verbs->dealloc_pd(c->pd);
 	mirror_delete(c->mirror);
 	buffers_delete(c->buffers);
-	free(c->dir);
+	directory_leave(&c->directory);
 	auth_wipe(&c->credentials, sizeof c->credentials);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
@@ -245,6 +245,7 @@ void kvd_session_delete(kvd_session **session)
 		pieces_release(&s->ops[i].value, s->client);
 	if (s->memory)
 		munmap(s->memory, s->memory_bytes);
+	directory_leave(&s->directory);
 	free(s->held);
 	free(s->wr);
 	free(s->sge);

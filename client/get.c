@@ -296,7 +296,7 @@ static uint64_t buckets_per_segment(const struct op *op)
 static uint64_t bucket_offset(const struct op *op, uint64_t bucket)
 {
 	uint64_t per = buckets_per_segment(op);
-	uint64_t segment = atomic_load_explicit(&client_of(op)->dir[bucket / per],
+	uint64_t segment = atomic_load_explicit(&op->session->directory->offset[bucket / per],
 						memory_order_relaxed);
 	return segment ? segment + bucket % per * LAYOUT_BUCKET_BYTES : 0;
 }
@@ -324,13 +324,13 @@ static bool read_directory(struct op *op)
 
 static void got_directory(struct op *op)
 {
-	struct kvd_client *c = client_of(op);
 	const struct wire_welcome *w = &op->session->welcome;
+	_Atomic uint64_t *offset = op->session->directory->offset;
 
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t at = op->memory->small[i];
 		if (at && at + w->segment_bytes <= w->table_bytes)
-			atomic_store_explicit(&c->dir[op->bucket[i] / buckets_per_segment(op)], at,
+			atomic_store_explicit(&offset[op->bucket[i] / buckets_per_segment(op)], at,
 					      memory_order_relaxed);
 	}
 	if (++op->attempts > ATTEMPTS_MAX)

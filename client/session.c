@@ -236,27 +236,23 @@ static bool is_sane(const struct wire_welcome *w)
 static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
 {
 	struct kvd_client *c = s->client;
-	int rc = 0;
+	const struct wire_welcome *w = &s->welcome;
 
-	*is_new = false;
-
+	directory_leave(&s->directory);
 	pthread_mutex_lock(&c->lock);
-	if (c->instance != s->welcome.instance || c->dir_entries != s->welcome.dir_entries) {
-		_Atomic uint64_t *dir = calloc(s->welcome.dir_entries, sizeof *dir);
-		if (dir) {
-			/* Sessions of the old instance may still look: it stays theirs. */
-			c->dir = dir;
-			c->dir_entries = s->welcome.dir_entries;
-			c->instance = s->welcome.instance;
-			atomic_store(&c->buckets, buckets);
-			mirror_clear(c->mirror);
-			*is_new = true;
-		} else {
-			rc = err_set(&s->err, KVD_ENOMEM, "out of memory");
-		}
+	*is_new = !c->directory || c->directory->instance != w->instance ||
+		  c->directory->entries != w->dir_entries;
+	if (*is_new) {
+		/* Sessions of the old one may still look: theirs stays. */
+		directory_leave(&c->directory);
+		c->directory = directory_new(w->instance, w->dir_entries);
+		atomic_store(&c->buckets, buckets);
+		mirror_clear(c->mirror);
 	}
+	if (c->directory)
+		s->directory = directory_share(c->directory);
 	pthread_mutex_unlock(&c->lock);
-	return rc;
+	return s->directory ? 0 : err_set(&s->err, KVD_ENOMEM, "out of memory");
 }
 
 /* What both ends sign. */

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "client/clock.h"
+#include "client/directory.h"
 #include "client/kvd.h"
 #include "client/mirror.h"
 #include "client/pieces.h"
@@ -57,14 +58,12 @@ struct kvd_client {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct link_limits limits;
-	uint64_t instance;
+	struct directory *directory; /* of the kvd that was met last; NULL before */
 	uint64_t clock_tick_ns; /* of the coarse clock */
 
 	struct buffers *buffers;
 	struct mirror *mirror;
 	_Atomic uint64_t buckets;     /* the highest number that any session learnt */
-	_Atomic uint64_t *dir;        /* offsets of index segments; 0 = not known */
-	uint64_t dir_entries;
 };
 
 enum op_kind { OP_GET, OP_CHANGE, OP_CALL, OP_LOCK, OP_UNLOCK };
@@ -165,6 +164,7 @@ struct op {
 
 struct kvd_session {
 	struct kvd_client *client;
+	struct directory *directory; /* of the kvd that it is, or was, connected to */
 	const struct verbs *verbs;
 	struct err err;
 	bool connected;

@@ -315,8 +315,7 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 		die("no memory");
 	r->table = t;
 	r->random = seed;
-	r->client.dir_entries = t->dir_entries;
-	r->client.dir = calloc(t->dir_entries, sizeof *r->client.dir);
+	r->session.directory = directory_new(1, t->dir_entries);
 	r->client.verbs = &verbs_reader;
 	r->client.limits.message_bytes_max = 1u << 16;
 	r->client.mirror = mirror_new(mirror_bytes);
@@ -330,7 +329,7 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 		.dir_entries = t->dir_entries, .segment_bytes = t->segment_bytes,
 		.workers = t->workers,
 	};
-	if (!r->client.dir)
+	if (!r->session.directory)
 		die("no memory");
 	return r;
 }
@@ -340,7 +339,7 @@ void reader_delete(struct reader *r)
 	free(r->op.allocated);
 	free(r->scatters);
 	mirror_delete(r->client.mirror);
-	free((void *)r->client.dir);
+	directory_leave(&r->session.directory);
 	free(r->samples);
 	free(r);
 }
