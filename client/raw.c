@@ -29,45 +29,119 @@ static int be_idle(struct kvd_session *s)
 	return session_ready(s);
 }
 
-int session_raw_read(kvd_session *s, const void *key, size_t key_bytes, struct session_raw *raw)
+/* A work request more, of `bytes` to or from `to`. */
+static struct ibv_send_wr *add(struct session_raw *raw, enum ibv_wr_opcode opcode, void *to,
+			       uint32_t bytes, uint32_t lkey)
 {
-	const struct wire_welcome *w = &s->welcome;
-	int rc = be_idle(s);
+	unsigned i = raw->count++;
 
-	if (rc)
-		return rc;
+	raw->sge[i] = (struct ibv_sge){ (uintptr_t)to, bytes, lkey };
+	raw->wr[i] = (struct ibv_send_wr){ .num_sge = 1, .opcode = opcode };
+	return &raw->wr[i];
+}
+
+static void add_read(struct session_raw *raw, uint64_t offset, void *to, uint32_t bytes,
+		     uint32_t lkey)
+{
+	const struct wire_welcome *w = &raw->session->welcome;
+	struct ibv_send_wr *wr = add(raw, IBV_WR_RDMA_READ, to, bytes, lkey);
+
+	wr->wr.rdma.remote_addr = w->table_addr + offset;
+	wr->wr.rdma.rkey = w->table_rkey;
+}
+
+static void begin(struct session_raw *raw, struct kvd_session *s)
+{
+	raw->session = s;
+	raw->op = NULL;
+	raw->mr = NULL;
+	raw->count = 0;
+}
+
+static int add_item(struct session_raw *raw, const void *key, size_t key_bytes)
+{
+	struct kvd_session *s = raw->session;
 	uint64_t word = known_entry(s, key, key_bytes);
+
 	if (!word)
 		return KVD_NOT_FOUND;
 	uint64_t offset = layout_word_offset(word);
 	uint64_t bytes = layout_len_decode(layout_word_len_code(word));
-	if (bytes > OP_ITEM_BYTES || offset + bytes > w->table_bytes)
+	if (bytes > OP_ITEM_BYTES || offset + bytes > s->welcome.table_bytes)
 		return KVD_ETOOBIG;
-	*raw = (struct session_raw){ .session = s };
-	raw->sge = (struct ibv_sge){ (uintptr_t)s->free_ops->memory->item, (uint32_t)bytes,
-				     s->memory_mr->lkey };
-	raw->wr = (struct ibv_send_wr){
-		.num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { .remote_addr = w->table_addr + offset, .rkey = w->table_rkey },
-	};
+	add_read(raw, offset, s->free_ops->memory->item, (uint32_t)bytes, s->memory_mr->lkey);
 	return KVD_OK;
+}
+
+static void add_cas(struct session_raw *raw, const void *key, size_t key_bytes)
+{
+	struct kvd_session *s = raw->session;
+	const struct wire_welcome *w = &s->welcome;
+	uint64_t stripe = layout_stripe(hash_key(key, key_bytes).b, w->stripes);
+	struct ibv_send_wr *wr = add(raw, IBV_WR_ATOMIC_CMP_AND_SWP, s->free_ops->memory->small, 8,
+				     s->memory_mr->lkey);
+
+	wr->wr.atomic.remote_addr = w->lock_addr + stripe * 8;
+	wr->wr.atomic.rkey = w->lock_rkey;
+	wr->wr.atomic.compare_add = wr->wr.atomic.swap = 0;
+}
+
+int session_raw_read(kvd_session *s, const void *key, size_t key_bytes, struct session_raw *raw)
+{
+	int rc = be_idle(s);
+
+	begin(raw, s);
+	return rc ? rc : add_item(raw, key, key_bytes);
 }
 
 int session_raw_cas(kvd_session *s, const void *key, size_t key_bytes, struct session_raw *raw)
 {
-	const struct wire_welcome *w = &s->welcome;
 	int rc = be_idle(s);
 
+	begin(raw, s);
+	if (!rc)
+		add_cas(raw, key, key_bytes);
+	return rc;
+}
+
+int session_raw_lock_read(kvd_session *s, const void *key, size_t key_bytes,
+			  struct session_raw *raw)
+{
+	int rc = session_raw_cas(s, key, key_bytes, raw);
+
+	return rc ? rc : add_item(raw, key, key_bytes);
+}
+
+int session_raw_read_long(kvd_session *s, const void *key, size_t key_bytes, size_t value_bytes,
+			  void *buffer, size_t buffer_bytes, struct session_raw *raw)
+{
+	uint64_t bytes = layout_item_bytes((unsigned)key_bytes, value_bytes), at = 0, max, word;
+	int rc = be_idle(s);
+
+	begin(raw, s);
 	if (rc)
 		return rc;
-	uint64_t stripe = layout_stripe(hash_key(key, key_bytes).b, w->stripes);
-	*raw = (struct session_raw){ .session = s };
-	raw->sge = (struct ibv_sge){ (uintptr_t)s->free_ops->memory->small, 8, s->memory_mr->lkey };
-	raw->wr = (struct ibv_send_wr){
-		.num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .send_flags = IBV_SEND_SIGNALED,
-		.wr.atomic = { .remote_addr = w->lock_addr + stripe * 8, .rkey = w->lock_rkey },
-	};
+	word = known_entry(s, key, key_bytes);
+	if (!word)
+		return KVD_NOT_FOUND;
+	max = s->client->limits.message_bytes_max;
+	if (bytes > buffer_bytes || (bytes + max - 1) / max > SESSION_RAW_MAX ||
+	    layout_word_offset(word) + bytes > s->welcome.table_bytes)
+		return KVD_ETOOBIG;
+	raw->mr = s->verbs->reg_mr(s->client->pd, buffer, buffer_bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!raw->mr)
+		return err_set(&s->err, KVD_EDEVICE, "can't register %zu bytes", buffer_bytes);
+	for (; at < bytes; at += max)
+		add_read(raw, layout_word_offset(word) + at, (char *)buffer + at,
+			 (uint32_t)(bytes - at < max ? bytes - at : max), raw->mr->lkey);
 	return KVD_OK;
+}
+
+void session_raw_end(struct session_raw *raw)
+{
+	if (raw->mr)
+		raw->session->verbs->dereg_mr(raw->mr);
+	raw->mr = NULL;
 }
 
 int session_raw_message(kvd_session *s, size_t key_bytes, size_t value_bytes,
@@ -80,7 +154,8 @@ int session_raw_message(kvd_session *s, size_t key_bytes, size_t value_bytes,
 		return rc;
 	if (sizeof(struct wire_request) + bytes > WIRE_MESSAGE_BYTES_MAX)
 		return KVD_ETOOBIG;
-	*raw = (struct session_raw){ .session = s, .op = op_new(s, OP_CALL, NULL, 0) };
+	begin(raw, s);
+	raw->op = op_new(s, OP_CALL, NULL, 0);
 	struct kvd_counters counters = s->counters;
 	pieces_set(&raw->op->value, &(struct iovec){ raw->op->memory->item, bytes }, 1);
 	rc = change_start(raw->op, &(struct wire_request){ .op = WIRE_PING });
@@ -116,9 +191,13 @@ int session_raw_run(struct session_raw *raw)
 	if (raw->op)
 		return flight_run(raw->op);
 	s->unsignaled = 0;
-	raw->wr.sg_list = &raw->sge;
-	raw->wr.wr_id = ++s->sq_posted << 17; /* as flight.c counts them */
-	if (ibv_post_send(s->qp, &raw->wr, &bad))
+	for (unsigned i = 0; i < raw->count; i++) {
+		raw->wr[i].sg_list = &raw->sge[i];
+		raw->wr[i].wr_id = ++s->sq_posted << 17; /* as flight.c counts them */
+		raw->wr[i].next = i + 1 < raw->count ? &raw->wr[i + 1] : NULL;
+	}
+	raw->wr[raw->count - 1].send_flags = IBV_SEND_SIGNALED;
+	if (ibv_post_send(s->qp, raw->wr, &bad))
 		return session_fail(s, KVD_ECONNECT, "posting a raw request to %s failed",
 				    s->client->addr.text);
 	return await_read(s);

@@ -15,11 +15,15 @@
 
 struct op;
 
+#define SESSION_RAW_MAX 64
+
 struct session_raw {
 	kvd_session *session;
-	struct op *op; /* of a message; NULL: one-sided */
-	struct ibv_send_wr wr;
-	struct ibv_sge sge;
+	struct op *op;     /* of a message; NULL: one-sided */
+	struct ibv_mr *mr; /* of session_raw_read_long() */
+	unsigned count;    /* work requests, posted with one doorbell; the last is signalled */
+	struct ibv_send_wr wr[SESSION_RAW_MAX];
+	struct ibv_sge sge[SESSION_RAW_MAX];
 };
 
 /*
@@ -33,6 +37,21 @@ int session_raw_read(kvd_session *session, const void *key, size_t key_bytes,
 /* A compare-and-swap of the word of a key's lock, from 0 to 0: as a lock posts it. */
 int session_raw_cas(kvd_session *session, const void *key, size_t key_bytes,
 		    struct session_raw *raw);
+
+/* Both, in this order: the chain that kvd_lock_get() posts. */
+int session_raw_lock_read(kvd_session *session, const void *key, size_t key_bytes,
+			  struct session_raw *raw);
+
+/*
+ * Of an item too long for session_raw_read(): READs of the device's largest message that
+ * cover it, into `buffer`, which is registered here, until session_raw_end().
+ * KVD_ETOOBIG: it takes more than SESSION_RAW_MAX, or the buffer is shorter than the
+ * item, of sizeof(struct layout_item) + key + value.
+ */
+int session_raw_read_long(kvd_session *session, const void *key, size_t key_bytes,
+			  size_t value_bytes, void *buffer, size_t buffer_bytes,
+			  struct session_raw *raw);
+void session_raw_end(struct session_raw *raw);
 
 /*
  * A message as long as that of a PUT, which a worker thread of kvd answers with a
