@@ -109,6 +109,8 @@ int cli_backup(struct cli *cli, const struct cli_args *args);
 int cli_stats(struct cli *cli, const struct cli_args *args);
 int cli_user(struct cli *cli, const struct cli_args *args);
 int cli_devices(struct cli *cli, const struct cli_args *args);
+int cli_doctor(struct cli *cli, const struct cli_args *args);
+int cli_counters(struct cli *cli, const struct cli_args *args);
 int cli_help(struct cli *cli, const struct cli_args *args);
 
 /* Options of commands, by their place in the command's table. */
@@ -120,6 +122,7 @@ enum { CLI_LOCK_TIMEOUT }; /* of lock and update */
 enum { CLI_TREE_PREFIX };
 enum { CLI_PING_COUNT };
 enum { CLI_STATS_JSON };
+enum { CLI_COUNTERS_ALL };
 enum { CLI_USER_USERS };
 
 #endif

@@ -56,6 +56,11 @@ static const struct cli_option user_options[] = {
 	{ 0 },
 };
 
+static const struct cli_option counters_options[] = {
+	[CLI_COUNTERS_ALL] = { "all", 'a', NULL, "those that are 0, too" },
+	{ 0 },
+};
+
 const struct cli_command cli_commands[] = {
 	{ "put", "KEY VALUE | KEY - | KEY --file PATH", "store a value",
 	  "Stores a value, new or over the old one. - is standard input, to its end;\n"
@@ -125,6 +130,14 @@ const struct cli_command cli_commands[] = {
 	{ "devices", "", "show RDMA devices here",
 	  "Shows every RDMA device of this machine and the software device: ports, GIDs,\n"
 	  "atomic capability, limits. Needs no server.", NULL, 0, 0, cli_devices },
+	{ "doctor", "", "find what hinders RDMA here",
+	  "Looks at modules, devices, ports, limits, huge pages, NUMA and firewall of this\n"
+	  "machine: a line each, ok, or what to type. The status is 1 if there is something\n"
+	  "to put right. Needs no server.", NULL, 0, 0, cli_doctor },
+	{ "counters", "", "show counters of devices",
+	  "Shows what the RDMA devices of this machine have counted, and what it means; !\n"
+	  "marks what tells of trouble. Needs no server.", counters_options, 0, 0,
+	  cli_counters },
 	{ "help", "[COMMAND]", "show this, or a command", "Shows the commands, or one of them.",
 	  NULL, 0, 1, cli_help },
 	{ 0 },

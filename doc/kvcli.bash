@@ -2,7 +2,7 @@
 # bash completion of kvcli(1)
 
 _kvcli_commands='put get del exists keys flush lock update txn put-tree get-tree check-tree ping
-	backup info stats user devices help'
+	backup info stats user devices doctor counters help'
 
 # The first word that is no option, nor the argument of one.
 _kvcli_command()
@@ -30,6 +30,7 @@ _kvcli_options()
 	ping) echo '--count --help' ;;
 	stats) echo '--json --help' ;;
 	user) echo '--users --help' ;;
+	counters) echo '--all --help' ;;
 	*) echo '--help' ;;
 	esac
 }

@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "common/doctor.h"
 #include "common/log.h"
 #include "common/opt.h"
 #include "server/http.h"
@@ -234,6 +235,8 @@ int main(int argc, char **argv)
 		return init_run(argc - 1, argv + 1);
 	if (options_parse(&s->options, argc, argv, &status))
 		return status;
+	if (s->options.check)
+		return doctor_examine(stdout, s->options.memory_bytes) ? 1 : 0;
 	log_set_level((enum log_level)s->options.log_level);
 	if (log_direct((enum log_to)s->options.log_to, &err)) {
 		log_error("%s", err.text);

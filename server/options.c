@@ -87,6 +87,8 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		  "async: sync the disk so often: what may be lost (100)" },
 		{ "ready-file", 0, OPT_STRING, &o->ready_file, 0, 0, NULL, "PATH",
 		  "write ADDR:PORT there once it serves" },
+		{ "check", 0, OPT_FLAG, &o->check, 0, 0, NULL, NULL,
+		  "look at this machine, say what to put right, and end" },
 		{ "config", 0, OPT_STRING, &o->config, 0, 0, NULL, "FILE",
 		  "read options from a file: NAME = VALUE lines" },
 		{ "log-level", 0, OPT_CHOICE, &o->log_level, 0, 0, levels, "LEVEL",

@@ -39,6 +39,7 @@ struct options {
 	int lease_ms;
 	const char *users;
 	bool insecure;
+	bool check;
 	int handshakes; /* a second and address; 0: any number */
 	struct durable_options durable; /* dir NULL: no database */
 	const char *ready_file;

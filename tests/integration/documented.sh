@@ -34,7 +34,7 @@ for command in $("$KVD_BUILD/kvbench" --help | sed -n 's/^  \([a-z][a-z-]*\)  .*
 done
 # A key of the configuration file is a long option of kvd, and the other way round.
 for option in $(options_of "$KVD_BUILD/kvd"); do
-	case $option in --help | --version | --config | --check-config) continue ;; esac
+	case $option in --help | --version | --config | --check-config | --check) continue ;; esac
 	grep -q "^\.It Ic ${option#--} No = " "$KVD_SOURCE/doc/kvd.conf.5" ||
 		{ echo "$option is not in kvd.conf.5"; bad=1; }
 done

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * doctor.h -- what of this machine stands in the way of RDMA: one line each, that it
+ * is well or what to type.
+ */
+#ifndef COMMON_DOCTOR_H
+#define COMMON_DOCTOR_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+/*
+ * Looks at modules, devices, ports, GIDs, limits, huge pages, NUMA, PCI and firewall.
+ * memory_bytes: what is to be registered; 0 for a client.  Opens devices, changes
+ * nothing, takes no root.  How many things want a remedy.
+ */
+unsigned doctor_examine(FILE *out, uint64_t memory_bytes);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "common/hwcount.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Names of several drivers: of mlx5, of rxe, and those of the InfiniBand standard. */
+const struct hwcount_meaning hwcount_meanings[] = {
+	{ "out_of_sequence", "packets came out of order: some were lost on the way", true },
+	{ "packet_seq_err", "the peer asked for packets again: some were lost on the way", true },
+	{ "duplicate_request", "a request came again: its answer was lost or late", true },
+	{ "local_ack_timeout_err", "no acknowledgement came in time: loss, or a peer that is gone", true },
+	{ "req_transport_retries_exceeded", "a peer never acknowledged: it or the way to it is gone", true },
+	{ "rnr_nak_retry_err", "a peer had no receive posted", true },
+	{ "out_of_buffer", "a message met an empty receive queue here", true },
+	{ "implied_nak_seq_err", "an answer skipped one that was due: loss", true },
+	{ "req_remote_access_errors", "a peer refused an address, key or right", true },
+	{ "resp_remote_access_errors", "a request here had a bad address, key or right", true },
+	{ "req_remote_invalid_request", "a peer found a request malformed", true },
+	{ "resp_cqe_error", "a response completed with an error", true },
+	{ "req_cqe_error", "a request completed with an error", true },
+	{ "resp_local_length_error", "a message was longer than its receive", true },
+	{ "roce_adp_retrans", "adaptive retransmissions", true },
+	{ "roce_slow_restart", "slow restarts after loss", true },
+	{ "rx_icrc_encapsulated", "packets with a bad checksum", true },
+	{ "np_cnp_sent", "congestion notices sent", false },
+	{ "rp_cnp_handled", "congestion notices obeyed: senders slow down", true },
+	{ "np_ecn_marked_roce_packets", "packets that a switch marked as congested", true },
+	{ "out_of_seq_request", "packets came out of order: some were lost on the way", true },
+	{ "rcvd_seq_err", "the peer asked for packets again: some were lost on the way", true },
+	{ "rcvd_rnr_err", "a peer had no receive posted", true },
+	{ "send_rnr_err", "a message met an empty receive queue here", true },
+	{ "retry_exceeded_err", "a peer never acknowledged: it or the way to it is gone", true },
+	{ "retry_rnr_exceeded_err", "a peer had no receive posted for too long", true },
+	{ "completer_retry_err", "requests were sent again", true },
+	{ "send_err", "packets could not be sent: is the interface up?", true },
+	{ "link_downed", "the link went down", true },
+	{ "link_error_recovery", "the link recovered from errors: look at the cable", true },
+	{ "symbol_error", "errors on the line: look at the cable", true },
+	{ "port_rcv_errors", "packets with errors: look at the cable", true },
+	{ "port_xmit_discards", "packets dropped here: congestion, or the link is down", true },
+	{ "port_xmit_wait", "waited for credits of the link: congestion", false },
+	{ "port_rcv_constraint_errors", "packets of a wrong partition (P_Key)", true },
+	{ "VL15_dropped", "management packets dropped", true },
+	{ "local_link_integrity_errors", "errors on the line: look at the cable", true },
+	{ "excessive_buffer_overrun_errors", "buffers overran: flow control fails", true },
+	{ "ack_deferred", "acknowledgements put off", false },
+	{ "sent_pkts", "packets sent", false },
+	{ "rcvd_pkts", "packets received", false },
+	{ "rdma_sends", "messages sent", false },
+	{ "rdma_recvs", "messages received", false },
+	{ "rx_read_requests", "READs served", false },
+	{ "rx_atomic_requests", "atomics served", false },
+	{ "rx_write_requests", "WRITEs served", false },
+	{ "lifespan", "milliseconds between two readings of these counters", false },
+	{ NULL, NULL, false },
+};
+
+_Static_assert(sizeof hwcount_meanings / sizeof hwcount_meanings[0] <= HWCOUNT_MAX, "hwcount");
+
+const struct hwcount_meaning *hwcount_find(const char *name)
+{
+	for (const struct hwcount_meaning *m = hwcount_meanings; m->name; m++)
+		if (!strcmp(m->name, name))
+			return m;
+	return NULL;
+}
+
+static uint64_t read_one(const char *device, unsigned port, const char *name)
+{
+	static const char *const folders[] = { "hw_counters", "counters" };
+	unsigned long long value = 0;
+	char path[512];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%u/%s/%s", device, port,
+			 folders[i], name);
+		FILE *f = fopen(path, "re");
+		if (!f)
+			continue;
+		if (fscanf(f, "%llu", &value) != 1)
+			value = 0;
+		fclose(f);
+		break;
+	}
+	return value;
+}
+
+void hwcount_read(const char *device, unsigned port, struct hwcount *counts)
+{
+	for (unsigned i = 0; hwcount_meanings[i].name; i++)
+		counts->value[i] = hwcount_meanings[i].trouble
+					   ? read_one(device, port, hwcount_meanings[i].name) : 0;
+}
+
+const char *hwcount_changes(const char *device, unsigned port, const struct hwcount *before,
+			    char *buf, size_t buf_bytes)
+{
+	struct hwcount now;
+	size_t used = 0;
+
+	buf[0] = '\0';
+	hwcount_read(device, port, &now);
+	for (unsigned i = 0; hwcount_meanings[i].name && used < buf_bytes; i++) {
+		if (now.value[i] <= before->value[i])
+			continue;
+		int n = snprintf(buf + used, buf_bytes - used, "%s%s +%llu (%s)", used ? ", " : "",
+				 hwcount_meanings[i].name,
+				 (unsigned long long)(now.value[i] - before->value[i]),
+				 hwcount_meanings[i].meaning);
+		used += n > 0 ? (size_t)n : 0;
+	}
+	return buf;
+}

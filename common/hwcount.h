@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * hwcount.h -- what a device counts (hw_counters and counters of sysfs), with what it
+ * means.
+ */
+#ifndef COMMON_HWCOUNT_H
+#define COMMON_HWCOUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hwcount_meaning {
+	const char *name;
+	const char *meaning;
+	bool trouble; /* one that rises says that something is wrong */
+};
+
+/* Ends with a NULL name. */
+extern const struct hwcount_meaning hwcount_meanings[];
+
+/* NULL: a counter that is not known here. */
+const struct hwcount_meaning *hwcount_find(const char *name);
+
+#define HWCOUNT_MAX 48
+
+/* Counters of trouble at some moment, in the order of hwcount_meanings. */
+struct hwcount {
+	uint64_t value[HWCOUNT_MAX];
+};
+
+/* Reads them of a port, in some tenths of a millisecond; 0 of those that it lacks. */
+void hwcount_read(const char *device, unsigned port, struct hwcount *counts);
+
+/*
+ * What rose since `before`: "NAME +N (MEANING), ...", or "" if nothing did.  Returns buf.
+ */
+const char *hwcount_changes(const char *device, unsigned port, const struct hwcount *before,
+			    char *buf, size_t buf_bytes);
+
+#endif
