@@ -114,14 +114,16 @@ static void settle(struct cli_window *w)
 		progress(w);
 }
 
-/* A GET whose value didn't fit.  Sets *long_value, which the caller frees. */
-static void get_long(struct cli_window *w, struct slot *slot, void **long_value)
+/* A GET whose value didn't fit, or that lost its connection: asked again, which is safe
+ * and waits for a new connection.  Sets *long_value, which the caller frees. */
+static void get_again(struct cli_window *w, struct slot *slot, void **long_value)
 {
 	const char *error;
 	kvd_session *session;
 	int result;
 
-	if (slot->value_bytes <= GET_ROOM_MAX && slot->value_bytes > w->get_room)
+	if (slot->result == KVD_ESPACE && slot->value_bytes <= GET_ROOM_MAX &&
+	    slot->value_bytes > w->get_room)
 		w->get_room = slot->value_bytes;
 	free(slot->error);
 	slot->error = NULL;
@@ -153,8 +155,8 @@ static void answer_first(struct cli_window *w)
 
 	while (slot->in_flight)
 		progress(w);
-	if (slot->op == CLI_OP_GET && slot->result == KVD_ESPACE)
-		get_long(w, slot, &long_value);
+	if (slot->op == CLI_OP_GET && (slot->result == KVD_ESPACE || slot->result == KVD_ECONNECT))
+		get_again(w, slot, &long_value);
 	answer = (struct cli_answer){
 		.op = slot->op,
 		.key = slot->key,

@@ -237,10 +237,7 @@ void kvd_session_delete(kvd_session **session)
 		flight_poll(s, session_now_ns() + UNLOCK_NS_MAX);
 	session_disconnect(s);
 	event_delete(s);
-	if (s->memory_mr)
-		s->verbs->dereg_mr(s->memory_mr);
-	if (s->held_mr)
-		s->verbs->dereg_mr(s->held_mr);
+	session_leave_device(s);
 	for (uint32_t i = 0; s->ops && i < s->depth; i++)
 		pieces_release(&s->ops[i].value, s->client);
 	if (s->memory)
@@ -318,13 +315,17 @@ static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 }
 
 /* Without an iov the value is allocated.  A GET that lost its connection is asked
- * again, once, on a new one. */
+ * again on a new one, as long as a call may take. */
 static int run_get(struct kvd_session *s, const void *key, size_t key_bytes,
 		   const struct iovec *iov, int count, struct got *got)
 {
-	int rc = get_once(s, key, key_bytes, iov, count, got);
+	uint64_t end = session_deadline_ns(s);
+	int rc;
 
-	return rc == KVD_ECONNECT ? get_once(s, key, key_bytes, iov, count, got) : rc;
+	do {
+		rc = get_once(s, key, key_bytes, iov, count, got);
+	} while (rc == KVD_ECONNECT && session_now_ns() < end);
+	return rc;
 }
 
 int kvd_getv(kvd_session *s, const void *key, size_t key_bytes, const struct iovec *iov,

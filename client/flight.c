@@ -279,11 +279,23 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 	}
 }
 
+/* With what the device has counted of trouble since the session's beginning. */
+static void fail_completion(struct kvd_session *s, const struct ibv_wc *wc)
+{
+	char changes[256] = "";
+
+	if (!s->verbs->soft)
+		hwcount_changes(s->client->ctx->device->name, s->port, &s->counted, changes,
+				sizeof changes);
+	session_fail(s, KVD_ECONNECT, "the connection to %s broke: %s (vendor error 0x%x)%s%s",
+		     s->client->addr.text, ibv_wc_status_str(wc->status), wc->vendor_err,
+		     *changes ? "; the device counted since: " : "", changes);
+}
+
 static void completed(struct kvd_session *s, const struct ibv_wc *wc, bool receive)
 {
 	if (wc->status != IBV_WC_SUCCESS) {
-		session_fail(s, KVD_ECONNECT, "the connection to %s broke: %s (vendor error 0x%x)",
-			     s->client->addr.text, ibv_wc_status_str(wc->status), wc->vendor_err);
+		fail_completion(s, wc);
 		return;
 	}
 	if (receive) {
@@ -331,7 +343,11 @@ static void look_at_cm(struct kvd_session *s)
 	enum rdma_cm_event_type type = e->event;
 	link_event_words(e, words, sizeof words);
 	s->verbs->ack_cm_event(e);
-	if (type == RDMA_CM_EVENT_DISCONNECTED || type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+	s->device_lost |= type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+	if (s->device_lost)
+		session_fail(s, KVD_ECONNECT, "the RDMA device that led to %s was taken away",
+			     s->client->addr.text);
+	else if (type == RDMA_CM_EVENT_DISCONNECTED)
 		session_fail(s, KVD_ECONNECT, "%s ended the connection (%s)", s->client->addr.text,
 			     words);
 }

@@ -19,6 +19,8 @@
 #include "client/session.h"
 
 #define RD_ATOM_MAX 16
+#define PAUSE_MS_MIN 4
+#define PAUSE_MS_MAX 500
 
 int session_fail(struct kvd_session *s, int code, const char *format, ...)
 {
@@ -72,6 +74,7 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 	s->verbs->ack_cm_event(e);
 	if (got == wanted)
 		return 0;
+	s->device_lost |= got == RDMA_CM_EVENT_DEVICE_REMOVAL;
 	if (got == RDMA_CM_EVENT_REJECTED && accept->magic == WIRE_MAGIC) {
 		static const char *const why[] = {
 			[WIRE_ACCEPTED] = "it did not say why",
@@ -125,25 +128,70 @@ static int resolve(struct kvd_session *s, uint64_t deadline_ns)
 			  &ignored);
 }
 
-/* The client's protection domain: made by its first session, shared by all. */
+/* Lets go of a protection domain that no session uses any more and whose device is
+ * gone.  Under the client's lock. */
+static void drop_pd(struct kvd_client *c)
+{
+	if (c->pd_users || !c->device_lost || !c->pd || c->verbs->dealloc_pd(c->pd))
+		return; /* it fails while the user's buffers are registered with it */
+	c->pd = NULL;
+	c->ctx = NULL;
+	c->device_lost = false;
+}
+
+void session_leave_device(struct kvd_session *s)
+{
+	struct kvd_client *c = s->client;
+
+	if (s->memory_mr)
+		s->verbs->dereg_mr(s->memory_mr);
+	if (s->held_mr)
+		s->verbs->dereg_mr(s->held_mr);
+	s->memory_mr = s->held_mr = NULL;
+	pthread_mutex_lock(&c->lock);
+	c->device_lost |= s->device_lost;
+	c->pd_users -= s->uses_pd;
+	s->uses_pd = false;
+	drop_pd(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static int make_pd(struct kvd_session *s)
+{
+	struct kvd_client *c = s->client;
+	struct ibv_context *ctx = s->id->verbs;
+
+	if (link_query(s->verbs, ctx, s->id->port_num ? s->id->port_num : 1, &c->limits, &s->err))
+		return KVD_EDEVICE;
+	c->pd = s->verbs->alloc_pd(ctx);
+	if (!c->pd)
+		return err_set_errno(&s->err, KVD_EDEVICE, errno, "can't allocate a protection domain");
+	c->ctx = ctx;
+	return 0;
+}
+
+/* The client's protection domain: made by its first session, shared by all, and
+ * made again where the device was taken away and came back. */
 static int share_pd(struct kvd_session *s)
 {
 	struct kvd_client *c = s->client;
 	int rc = 0;
 
+	if (c->ctx && c->ctx != s->id->verbs) {
+		s->device_lost = true;
+		session_leave_device(s);
+	}
 	pthread_mutex_lock(&c->lock);
-	if (!c->pd) {
-		c->ctx = s->id->verbs;
-		c->pd = s->verbs->alloc_pd(c->ctx);
-		if (!c->pd)
-			rc = err_set_errno(&s->err, KVD_EDEVICE, errno,
-					   "can't allocate a protection domain");
-		else if (link_query(s->verbs, c->ctx, s->id->port_num ? s->id->port_num : 1,
-				    &c->limits, &s->err))
-			rc = KVD_EDEVICE;
-	} else if (c->ctx != s->id->verbs) {
-		rc = err_set(&s->err, KVD_EDEVICE, "the route to %s leads to another device than before",
-			     c->addr.text);
+	drop_pd(c);
+	if (!c->pd)
+		rc = make_pd(s);
+	else if (c->ctx != s->id->verbs)
+		rc = err_set(&s->err, KVD_EDEVICE,
+			     "the route to %s leads to another device than before, where other sessions or "
+			     "buffers of this client still are: end them", c->addr.text);
+	if (!rc && !s->uses_pd) {
+		s->uses_pd = true;
+		c->pd_users++;
 	}
 	pthread_mutex_unlock(&c->lock);
 	return rc;
@@ -371,6 +419,10 @@ int session_connect(struct kvd_session *s)
 		return rc;
 	}
 	s->connected = true;
+	s->device_lost = false;
+	s->port = s->id->port_num ? s->id->port_num : 1;
+	if (!s->verbs->soft)
+		hwcount_read(s->client->ctx->device->name, s->port, &s->counted);
 	rc = event_attach(s);
 	if (!rc)
 		rc = say_hello(s);
@@ -404,6 +456,34 @@ void session_disconnect(struct kvd_session *s)
 	s->comp = NULL;
 	s->id = NULL;
 	s->channel = NULL;
+	if (s->device_lost)
+		session_leave_device(s); /* it goes away only when nobody uses it */
+}
+
+/* What another attempt may cure: kvd is being started again, the link is down. */
+static bool may_pass(const struct kvd_session *s, int rc)
+{
+	return rc == KVD_ECONNECT || (rc == KVD_EDEVICE && s->device_lost);
+}
+
+/*
+ * Connects again until the time of a call is over, with pauses that double: a kvd that
+ * was started again gets its clients back within half a second of its being there, and
+ * a thousand clients without one don't keep the network busy.
+ */
+static int reconnect(struct kvd_session *s)
+{
+	uint64_t end = session_deadline_ns(s);
+	unsigned pause_ms = PAUSE_MS_MIN;
+
+	for (;;) {
+		int rc = session_connect(s);
+		uint64_t rest_ms = pause_ms / 2 + session_now_ns() % (pause_ms / 2 + 1);
+		if (!may_pass(s, rc) || session_now_ns() + rest_ms * 1000000 >= end)
+			return rc;
+		poll(NULL, 0, (int)rest_ms);
+		pause_ms = pause_ms < PAUSE_MS_MAX / 2 ? 2 * pause_ms : PAUSE_MS_MAX;
+	}
 }
 
 int session_ready(struct kvd_session *s)
@@ -412,5 +492,5 @@ int session_ready(struct kvd_session *s)
 		return 0;
 	session_disconnect(s);
 	s->counters.reconnects++;
-	return session_connect(s);
+	return reconnect(s);
 }

@@ -22,6 +22,7 @@
 #include "common/auth_file.h"
 #include "common/device.h"
 #include "common/hash.h"
+#include "common/hwcount.h"
 #include "common/link.h"
 #include "common/spin.h"
 #include "common/wire.h"
@@ -57,6 +58,8 @@ struct kvd_client {
 	struct err err;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
+	unsigned pd_users; /* sessions */
+	bool device_lost;  /* the last of them lets go of it */
 	struct link_limits limits;
 	struct directory *directory; /* of the kvd that was met last; NULL before */
 	uint64_t clock_tick_ns; /* of the coarse clock */
@@ -170,6 +173,8 @@ struct kvd_session {
 	bool connected;
 	bool broken; /* tear down and connect again before the next use */
 	int broken_code;
+	bool uses_pd;     /* of the client */
+	bool device_lost; /* it was taken away: nothing of it may be kept */
 
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
@@ -219,6 +224,8 @@ struct kvd_session {
 	unsigned lock_count;
 	struct spin spin;
 	struct kvd_counters counters;
+	uint8_t port;           /* of the device */
+	struct hwcount counted; /* by it, until the session connected */
 };
 
 uint64_t session_now_ns(void);
@@ -238,7 +245,9 @@ int session_set_value(struct kvd_session *s, struct pieces *value, const struct 
 /* session.c: the connection.  0 or KVD_E*, with the session's err set. */
 int session_connect(struct kvd_session *s);
 void session_disconnect(struct kvd_session *s);
-/* Connects again if it is broken. */
+/* Gives back what is registered with the device. */
+void session_leave_device(struct kvd_session *s);
+/* Connects again if it is broken, trying for as long as a call may take. */
 int session_ready(struct kvd_session *s);
 /* Marks it broken; every operation ends with an error at the next session_poll(). */
 /* KVD_EDENIED, with a sentence: the user's role is too small for this. */

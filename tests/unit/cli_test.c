@@ -340,7 +340,7 @@ static void answers_come_in_order(void **state)
 	cli_disconnect(&cli);
 }
 
-/* Everything in flight is answered, changes as unknown, and it connects again. */
+/* Everything in flight is answered, changes as unknown, GETs by asking again. */
 static void a_broken_session_is_answered(void **state)
 {
 	struct cli cli = { .server = "fake" };
@@ -355,7 +355,7 @@ static void a_broken_session_is_answered(void **state)
 	put(window, "c", "3");
 	get(window, "c");
 	cli_window_drain(window);
-	assert_string_equal(told.text, "-4: -3: -4: 0: 0:3 ");
+	assert_string_equal(told.text, "-4: 1: -4: 0: 0:3 ");
 	cli_window_delete(&window);
 	cli_disconnect(&cli);
 }

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# kvd is away for a second and comes back: a client that waits long enough goes on by
+# itself, in the call that was under way; one that doesn't says what is wrong in time.
+. "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+
+start_kvd --memory 64M
+open_batch --timeout 30
+ask "put key value"
+[ "$answer" = OK ] || fail "put: $answer"
+address=$KVD_ADDR
+kill_kvd
+back() {
+	exec 7>&- 8<&- # the client's
+	sleep 1 # it is to be away while the client asks
+	exec "$KVD_BUILD/kvd" --listen "$address" $(insecure) --memory 64M \
+		${KVD_TEST_DEVICE:+--device "$KVD_TEST_DEVICE"} 2>"$tmp/back.log"
+}
+start back
+server=$pid
+ask "get key"
+[[ $answer == *"not found"* ]] || fail "get over a restart: $answer"
+ask "put key again"
+[ "$answer" = OK ] || fail "put after a restart: $answer"
+ask "get key"
+[ "$answer" = again ] || fail "get after a restart: $answer"
+
+# Away for good: bounded.
+exec 7>&- 8<&-
+wait_exit "$batch_pid"
+open_batch --timeout 2
+ask "get key"
+[ "$answer" = again ] || fail "get: $answer"
+kill -KILL "$server"
+wait_exit "$server"
+since=$SECONDS
+ask "get key"
+[[ $answer == ERROR* ]] || fail "a GET from nobody: $answer"
+[ $((SECONDS - since)) -lt 15 ] || fail "that took $((SECONDS - since)) s"
+say "$answer"
