@@ -19,6 +19,7 @@
 #include "client/session.h"
 
 #define RD_ATOM_MAX 16
+#define ATTEMPT_MS_MIN 1000
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 500
 
@@ -60,7 +61,7 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 		if (now >= deadline_ns)
 			return err_set(&s->err, KVD_ECONNECT,
 				       "%s to %s: no answer within %d ms (is the host up and the port "
-				       "right?)", step, to, s->client->options.timeout_ms);
+				       "right?)", step, to, s->attempt_ms);
 		poll(&fd, 1, (int)((deadline_ns - now) / 1000000) + 1);
 	}
 	enum rdma_cm_event_type got = e->event;
@@ -97,7 +98,7 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 static int resolve(struct kvd_session *s, uint64_t deadline_ns)
 {
 	struct kvd_client *c = s->client;
-	int timeout = c->options.timeout_ms;
+	int timeout = s->attempt_ms;
 	struct wire_accept ignored;
 	int rc;
 
@@ -402,10 +403,13 @@ static int say_hello(struct kvd_session *s)
 	return !rc && is_new && s->client->options.mirror_ahead ? ahead_read(s) : rc;
 }
 
-int session_connect(struct kvd_session *s)
+/* One attempt.  The peer's answers may be lost, and rdma_cm asks again after 4 s only. */
+static int attempt(struct kvd_session *s, int timeout_ms)
 {
-	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	uint64_t deadline = session_now_ns() + (uint64_t)timeout_ms * 1000000;
 	int rc;
+
+	s->attempt_ms = timeout_ms;
 
 	s->broken = false;
 	s->clock = (struct clock){ .known = false };
@@ -460,6 +464,11 @@ void session_disconnect(struct kvd_session *s)
 		session_leave_device(s); /* it goes away only when nobody uses it */
 }
 
+int session_connect(struct kvd_session *s)
+{
+	return attempt(s, s->client->options.timeout_ms);
+}
+
 /* What another attempt may cure: kvd is being started again, the link is down. */
 static bool may_pass(const struct kvd_session *s, int rc)
 {
@@ -476,8 +485,9 @@ static int reconnect(struct kvd_session *s)
 	uint64_t end = session_deadline_ns(s);
 	unsigned pause_ms = PAUSE_MS_MIN;
 
-	for (;;) {
-		int rc = session_connect(s);
+	for (int limit_ms = ATTEMPT_MS_MIN;; limit_ms *= 2) {
+		uint64_t left_ms = (end - session_now_ns()) / 1000000 + 1;
+		int rc = attempt(s, left_ms < (uint64_t)limit_ms ? (int)left_ms : limit_ms);
 		uint64_t rest_ms = pause_ms / 2 + session_now_ns() % (pause_ms / 2 + 1);
 		if (!may_pass(s, rc) || session_now_ns() + rest_ms * 1000000 >= end)
 			return rc;

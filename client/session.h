@@ -173,6 +173,7 @@ struct kvd_session {
 	bool connected;
 	bool broken; /* tear down and connect again before the next use */
 	int broken_code;
+	int attempt_ms;   /* what an attempt to connect may take */
 	bool uses_pd;     /* of the client */
 	bool device_lost; /* it was taken away: nothing of it may be kept */
 
