@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "server/event.h"
 #include "server/notify.h"
 #include "server/options.h"
 #include "server/server.h"
@@ -319,9 +320,11 @@ static void on_request(struct server *s, struct rdma_cm_event *e)
 
 /* ------------------------------------------------------------------ events */
 
-static void on_cm_event(struct server *s)
+/* False: the device was taken away, which waits for kvd's end. */
+static bool on_cm_event(struct server *s)
 {
 	struct rdma_cm_event *e;
+	bool go_on = true;
 	char words[256];
 
 	while (!s->verbs->get_cm_event(s->channel, &e)) {
@@ -337,6 +340,10 @@ static void on_cm_event(struct server *s)
 			s->verbs->disconnect(e->id);
 			/* fall through */
 		default:
+			if (e->event == RDMA_CM_EVENT_DEVICE_REMOVAL && !c) {
+				log_error("%s was taken away: kvd ends", s->ctx->device->name);
+				go_on = false;
+			}
 			log_debug("%s: %s", c ? c->peer.text : "listener",
 				  link_event_words(e, words, sizeof words));
 			if (c && e->event != RDMA_CM_EVENT_TIMEWAIT_EXIT)
@@ -345,45 +352,57 @@ static void on_cm_event(struct server *s)
 		}
 		s->verbs->ack_cm_event(e);
 	}
+	return go_on;
 }
 
-static void on_qp_event(const struct ibv_async_event *e)
+static void on_qp_event(const struct ibv_async_event *e, enum event_action action,
+			const char *words)
 {
 	struct conn *c = e->element.qp->qp_context;
 
-	if (e->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+	if (action == EVENT_DRAIN) {
 		atomic_store(&c->last_wqe, true);
 		worker_wake(c->worker);
 		return;
 	}
-	log_some("%s: %s", c->peer.text, ibv_event_type_str(e->event_type));
-	conn_drop(c, ibv_event_type_str(e->event_type));
+	log_some("%s: %s (%s)", c->peer.text, words, ibv_event_type_str(e->event_type));
+	conn_drop(c, words);
 }
 
+static bool of_port(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR ||
+	       type == IBV_EVENT_GID_CHANGE || type == IBV_EVENT_LID_CHANGE ||
+	       type == IBV_EVENT_PKEY_CHANGE || type == IBV_EVENT_SM_CHANGE ||
+	       type == IBV_EVENT_CLIENT_REREGISTER;
+}
+
+static void tell_event(const struct server *s, const struct ibv_async_event *e, const char *words)
+{
+	char where[96];
+
+	snprintf(where, sizeof where, "%s", s->ctx->device->name);
+	if (of_port(e->event_type))
+		snprintf(where, sizeof where, "%s port %d", s->ctx->device->name, e->element.port_num);
+	log_warn("%s: %s (%s)", where, words, ibv_event_type_str(e->event_type));
+}
+
+/* False: kvd has to end. */
 static bool on_async_event(struct server *s)
 {
 	struct ibv_async_event e;
+	const char *words;
 	bool go_on = true;
 
 	while (!s->verbs->get_async_event(s->ctx, &e)) {
-		switch (e.event_type) {
-		case IBV_EVENT_QP_FATAL:
-		case IBV_EVENT_QP_REQ_ERR:
-		case IBV_EVENT_QP_ACCESS_ERR:
-		case IBV_EVENT_QP_LAST_WQE_REACHED:
-			on_qp_event(&e);
-			break;
-		case IBV_EVENT_COMM_EST:
-			break;
-		case IBV_EVENT_DEVICE_FATAL:
-		case IBV_EVENT_CQ_ERR:
-			log_error("%s: %s; kvd stops", s->ctx->device->name,
-				  ibv_event_type_str(e.event_type));
+		enum event_action action = event_judge(e.event_type, &words);
+		if (action == EVENT_CONN || action == EVENT_DRAIN)
+			on_qp_event(&e, action, words);
+		else if (action != EVENT_PASS)
+			tell_event(s, &e, words);
+		if (action == EVENT_STOP) {
+			log_error("%s is of no use any more: kvd ends", s->ctx->device->name);
 			go_on = false;
-			break;
-		default:
-			log_warn("%s: %s", s->ctx->device->name, ibv_event_type_str(e.event_type));
-			break;
 		}
 		s->verbs->ack_async_event(&e);
 	}
@@ -559,8 +578,8 @@ int listen_run(struct server *s)
 		look_after(s);
 		if (n <= 0)
 			continue;
-		if (fds[0].revents)
-			on_cm_event(s);
+		if (fds[0].revents && !on_cm_event(s))
+			return -1;
 		if (fds[1].revents && !on_async_event(s))
 			return -1;
 		if (fds[2].revents)

@@ -17,6 +17,7 @@
 #include "common/doctor.h"
 #include "common/log.h"
 #include "common/opt.h"
+#include "server/event.h"
 #include "server/http.h"
 #include "server/init.h"
 #include "server/notify.h"
@@ -258,7 +259,7 @@ int main(int argc, char **argv)
 	}
 	say_ready(s);
 	notify_manager("READY=1\nSTATUS=Serving %s\nMAINPID=%d\n", s->addr.text, (int)getpid());
-	status = listen_run(s) ? 1 : 0;
+	status = listen_run(s) ? EVENT_STATUS : 0;
 	http_delete(&s->http);
 	listen_stop(s);
 	if (s->options.ready_file)
