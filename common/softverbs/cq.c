@@ -337,7 +337,7 @@ int sv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	_Atomic uint32_t *armed = &sv_proc->rw->cq[sv_cq_of(ibcq)->index].armed;
 
 	/* seq_cst: arms before the caller's last poll; partners sv_cq_notify(), and
-	 * tell_receiver() in wire.c. */
+	 * sv_wake_receiver() in wire.c. */
 	if (!solicited_only)
 		atomic_exchange(armed, 2);
 	else

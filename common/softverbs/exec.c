@@ -279,11 +279,13 @@ void sv_progress_locked(struct sv_qp *qp)
 		uint32_t status;
 
 		if (execute(qp, wqe, &status) == SV_WAIT)
-			return;
+			break;
 		if (qp->delayed)
 			sv_fault_executed(qp->fault_number);
 		finish(qp, wqe, status);
 	}
+	if (qp->to_wake)
+		sv_wake_receiver(qp);
 }
 
 void sv_progress(struct sv_qp *qp)

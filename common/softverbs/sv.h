@@ -438,6 +438,8 @@ struct sv_qp {
 	uint32_t serial;       /* of this queue pair in its process, from 1 */
 	_Atomic uint64_t deadline_ns;
 	uint64_t first_ns; /* since when the peer does not answer; 0 */
+	bool to_wake;      /* the receiver of messages that were sent */
+	bool to_wake_solicited;
 	bool awaits_link;  /* the peer's process has not answered at all yet */
 
 	/* The peer; under sq_lock, and changed under that of the receive CQ too. */
@@ -540,6 +542,8 @@ int sv_query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_port_
 int sv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
 
 /* ---- wire.c ---- */
+/* After messages to it: qp->to_wake.  The send queue is locked. */
+void sv_wake_receiver(struct sv_qp *qp);
 enum sv_outcome sv_exec_send(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status);
 /* Takes up to max messages from the ring; receive CQ's lock held. Returns how
  * many completions it added. */

@@ -246,19 +246,32 @@ static bool push_piece(struct sv_qp *qp, struct sv_wqe *wqe, bool *last)
 	return true;
 }
 
+/* Whoever polls finds it at once; who sleeps is woken behind the last of a doorbell's
+ * messages, and not once for each of them, where it has to share a core. */
 static void tell_receiver(struct sv_qp *qp, bool last, bool solicited)
 {
 	uint32_t index = sv_qpn_index(qp->peer_qpn);
 	uint32_t cq = atomic_load_explicit(&qp->peer->ro->qp[index].cq, memory_order_relaxed);
-	struct sv_rw_cq *rw;
-	uint32_t armed;
 
 	if (cq >= SV_CQS)
 		return;
-	rw = &qp->peer->rw->cq[cq];
-	sv_set_add(&rw->ready, index);
-	if (!last)
+	sv_set_add(&qp->peer->rw->cq[cq].ready, index);
+	qp->to_wake |= last;
+	qp->to_wake_solicited |= last && solicited;
+}
+
+void sv_wake_receiver(struct sv_qp *qp)
+{
+	uint32_t index = sv_qpn_index(qp->peer_qpn);
+	uint32_t cq = atomic_load_explicit(&qp->peer->ro->qp[index].cq, memory_order_relaxed);
+	bool solicited = qp->to_wake_solicited;
+	struct sv_rw_cq *rw;
+	uint32_t armed;
+
+	qp->to_wake = qp->to_wake_solicited = false;
+	if (cq >= SV_CQS)
 		return;
+	rw = &qp->peer->rw->cq[cq];
 	/* seq_cst: after the message is visible; partner sv_req_notify_cq(). */
 	armed = atomic_load(&rw->armed);
 	if (!armed || (armed == 1 && !solicited) || !atomic_exchange(&rw->armed, 0))
