@@ -269,8 +269,10 @@ static bool find_in(struct index *x, uint64_t bucket, unsigned fp, const void *k
 	do {
 		for (unsigned i = 0; i < w.count; i++) {
 			uint64_t word = get(w.at, i);
+			if (layout_word_fp(word) != fp)
+				continue;
 			if (layout_word_is_empty(word) || layout_word_is_chain(word) ||
-			    layout_word_fp(word) != fp || !is_key(x, word, key, key_bytes))
+			    !is_key(x, word, key, key_bytes))
 				continue;
 			*e = (struct index_entry){ .at = w.at + i, .word = word,
 						   .bucket = w.bucket, .slot = i };
@@ -278,6 +280,19 @@ static bool find_in(struct index *x, uint64_t bucket, unsigned fp, const void *k
 		}
 	} while (next_node(x, &w));
 	return false;
+}
+
+void index_prefetch(struct index *x, struct hash hash)
+{
+	struct index_spot s = { .hash = hash };
+
+	place(x, &s);
+	for (unsigned i = 0; i < 2; i++) {
+		const _Atomic uint64_t *at = bucket_words(x, s.bucket[i]);
+		__builtin_prefetch(&x->lock[lock_of(s.bucket[i])], 1);
+		for (unsigned k = 0; k < LAYOUT_BUCKET_WORDS; k += 8)
+			__builtin_prefetch((const void *)(at + k));
+	}
 }
 
 bool index_find(struct index *x, const struct index_spot *s, const void *key, unsigned key_bytes,

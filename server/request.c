@@ -678,6 +678,20 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 	return fate;
 }
 
+void request_prefetch(const struct worker *w, const uint8_t *message, uint32_t bytes)
+{
+	const struct wire_request *q = (const struct wire_request *)message;
+	const struct table *t = w->server->table;
+
+	if (bytes < sizeof *q || !q->key_bytes || bytes - sizeof *q < q->key_bytes)
+		return;
+	struct hash hash = hash_key(message + sizeof *q, q->key_bytes);
+	uint64_t stripe = layout_stripe(hash.b, t->stripes);
+	__builtin_prefetch((const void *)&t->marks[stripe], 1);
+	__builtin_prefetch((const void *)&t->locks[stripe]);
+	index_prefetch(w->server->store->index, hash);
+}
+
 void request_answer_busy(struct worker *w, struct conn *c, const uint8_t *message)
 {
 	struct request r = { .worker = w, .conn = c,

@@ -285,6 +285,9 @@ enum request_fate request_handle(struct worker *worker, struct conn *conn, const
 				 uint32_t bytes);
 /* What no client of libkvd does: counted, and the end of the connection. */
 void request_malformed(struct conn *conn, const char *wrong);
+/* Fetches into the cache what the request will look at, if it is a change of a key: for
+ * those that were received together.  Nothing of the message is believed. */
+void request_prefetch(const struct worker *worker, const uint8_t *message, uint32_t bytes);
 void request_answer_busy(struct worker *worker, struct conn *conn, const uint8_t *message);
 /* A change's record came back from the disk.  Caller: has seen that there is a tx buffer. */
 void request_committed(struct worker *worker, struct commit *commit);

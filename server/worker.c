@@ -530,6 +530,10 @@ static int poll_batch(struct worker *w)
 	int n = ibv_poll_cq(w->cq, BATCH, wc);
 	uint64_t now = n > 0 && w->server->timed ? clock_ns() : 0;
 
+	for (int i = 0; n > 1 && i < n; i++)
+		if (!wr_count(wc[i].wr_id) && wc[i].wr_id != 0 &&
+		    wc[i].status == IBV_WC_SUCCESS)
+			request_prefetch(w, rx_buffer(w, (uint32_t)wc[i].wr_id), wc[i].byte_len);
 	for (int i = 0; i < n; i++) {
 		w->begun_ns = now;
 		count_error(w, wc[i].status);
