@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "client/session.h"
+#include "client/welcome.h"
 
 #define RD_ATOM_MAX 16
 #define ATTEMPT_MS_MIN 1000
@@ -268,19 +269,6 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 	return 0;
 }
 
-/* What a welcome says is used for addresses: it has to make sense. */
-static bool is_sane(const struct wire_welcome *w)
-{
-	return w->table_bytes >= 4096 && w->table_bytes <= LAYOUT_TABLE_BYTES_MAX &&
-	       w->stripes && !(w->stripes & (w->stripes - 1)) &&
-	       w->segment_bytes >= LAYOUT_BUCKET_BYTES &&
-	       !(w->segment_bytes & (w->segment_bytes - 1)) &&
-	       w->dir_entries <= w->table_bytes / w->segment_bytes &&
-	       w->dir_offset + w->dir_entries * 8 <= w->table_bytes &&
-	       w->scratch_offset + w->workers * sizeof(struct layout_scratch) <= w->table_bytes &&
-	       w->workers && w->workers <= LAYOUT_WORKERS_MAX && w->credits;
-}
-
 /* Another start of kvd: what was known of the old one's index is worth nothing. */
 static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
 {
@@ -365,7 +353,7 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
 	    !auth_check_server(x, proof, &s->welcome, sizeof s->welcome, payload + sizeof s->welcome))
 		return err_set(&s->err, KVD_EDENIED, "what listens at %s is not the kvd that the credentials "
 			       "of %s are for: it can't prove it", at, s->client->credentials.name);
-	if (!is_sane(&s->welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
+	if (!welcome_is_sane(&s->welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
 		return err_set(&s->err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense", at);
 	return 0;
 }

@@ -65,6 +65,11 @@ AS_IF([test "$enable_asan" = yes],
 	[SAN_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"])
 AS_IF([test "$enable_tsan" = yes],
 	[SAN_CFLAGS="-fsanitize=thread -fno-omit-frame-pointer"])
+AS_IF([test "$enable_fuzz" = yes],
+	[SAN_CFLAGS="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+	FUZZ_LDFLAGS="-fsanitize=fuzzer"])
+AC_SUBST([FUZZ_LDFLAGS])
+AM_CONDITIONAL([FUZZ], [test "$enable_fuzz" = yes])
 AS_IF([test -n "$SAN_CFLAGS"], [
 	AC_MSG_CHECKING([whether $CC links with $SAN_CFLAGS])
 	kvd_cflags="$CFLAGS"

@@ -134,6 +134,10 @@ static enum request_fate do_hello(struct request *r)
 	struct conn *c = r->conn;
 	struct tx *tx;
 
+	if (!conn_check_rights(c, 0)) {
+		conn_close(c, "its queue pair has remote rights that nobody gave it");
+		return REQUEST_DONE;
+	}
 	atomic_store(&c->said_hello, true);
 	if (!gate_admit(s->gate, c, r->head, r->key, r->value))
 		return deny(r);

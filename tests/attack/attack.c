@@ -7,6 +7,10 @@
  *	attack ADDR:PORT replay VICTIM			recorded and borrowed handshakes
  *	attack ADDR:PORT guess N SEED PROCESSES [WHO]	rkeys out of the air
  *	attack ADDR:PORT revoked VICTIM OTHER		until VICTIM is removed, and after
+ *	attack ADDR:PORT crowd N PROCESSES WHO FILE	N connections, every other one silent,
+ *							until FILE is there; WHO -: all silent
+ *	attack ADDR:PORT flood N SEED PROCESSES WHO	messages that are malformed, or come
+ *							when they must not
  *
  * VICTIM, READER, OTHER are files of credentials: the attacker has a victim's rkeys (by
  * asking kvd in his name) but not, where it matters, his secret.  Exits with 0 if
@@ -64,6 +68,16 @@ static void must_fail(struct raw_conn *c, unsigned op, uint64_t addr, uint32_t r
 				when);
 			exit(1);
 		}
+}
+
+/* The processes that this one made: 0 if all went well. */
+static int wait_all(void)
+{
+	int status, bad = 0;
+
+	while (wait(&status) > 0)
+		bad |= status != 0;
+	return bad;
 }
 
 /* ------------------------------------------------------------------ snapshot */
@@ -309,7 +323,6 @@ static void guess(const char *addr, int argc, char **argv)
 	long n = atol(argv[0]), processes = argc > 2 ? atol(argv[2]) : 1;
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
 	struct credentials cred, *who = NULL;
-	int status, bad = 0;
 
 	if (argc > 3) {
 		cred = load(argv[3]);
@@ -327,9 +340,7 @@ static void guess(const char *addr, int argc, char **argv)
 		fflush(stdout);
 		_exit(0);
 	}
-	while (wait(&status) > 0)
-		bad |= status != 0;
-	exit(bad);
+	exit(wait_all());
 }
 
 /* ------------------------------------------------------------------- revoked */
@@ -377,6 +388,160 @@ static void revoked(struct raw *raw, const char *victim, const char *other)
 	printf("%u requests\n", tries);
 }
 
+/* --------------------------------------------------------------------- crowd */
+
+#define CROWD_MAX 1000
+
+static bool ping(struct raw_conn *c)
+{
+	struct wire_request q = { .request_id = 7, .op = WIRE_PING };
+	struct wire_reply reply;
+
+	return raw_send(c, &q, sizeof q) && raw_reply(c, &reply, NULL, 0, 20000) &&
+	       reply.status == WIRE_OK;
+}
+
+/* One process's part: opens them, then waits, then sees whether those that finished their
+ * handshake are served. */
+static void crowd_part(const char *addr, long n, const struct credentials *who, const char *path)
+{
+	static struct raw_conn conns[CROWD_MAX];
+	struct raw raw = { .random = 1 };
+	long served = 0;
+
+	raw_open(&raw, addr);
+	raw.recvs = 4;
+	for (long i = 0; i < n; i++) {
+		struct wire_connect connect = { .magic = WIRE_MAGIC, .version = WIRE_VERSION };
+		if (!who) { /* all of them say nothing, and some may be refused */
+			raw_connect(&raw, &conns[i], &connect);
+			continue;
+		}
+		raw_connect_well(&raw, &conns[i]);
+		if (i % 2)
+			continue; /* it says nothing */
+		raw_make_hello(&conns[i], who);
+		if (raw_say_hello(&conns[i], who) != WIRE_OK)
+			raw_die("kvd doesn't let one of many in");
+	}
+	printf("open %ld\n", n);
+	fflush(stdout);
+	for (uint64_t end = raw_now_ms() + 120000; access(path, F_OK) && raw_now_ms() < end;)
+		usleep(10000);
+	if (!who)
+		_exit(0);
+	for (long i = 0; i < n; i += 2)
+		served += ping(&conns[i]);
+	printf("served %ld of %ld\n", served, (n + 1) / 2);
+	fflush(stdout);
+	for (long i = 0; i < n; i++)
+		raw_hang_up(&conns[i]);
+	_exit(served != (n + 1) / 2);
+}
+
+static void crowd(const char *addr, char **argv)
+{
+	long n = atol(argv[0]), processes = atol(argv[1]);
+	bool silent = !strcmp(argv[2], "-");
+	struct credentials cred;
+
+	if (!silent)
+		cred = load(argv[2]);
+	if (n / processes > CROWD_MAX)
+		raw_die("too many for a process");
+	fflush(stdout);
+	for (long p = 0; p < processes; p++)
+		if (fork() == 0)
+			crowd_part(addr, n / processes, silent ? NULL : &cred, argv[3]);
+	exit(wait_all());
+}
+
+/* --------------------------------------------------------------------- flood */
+
+/* Something that no client sends. */
+static uint32_t make_bad(struct raw *raw, uint8_t *message)
+{
+	static const uint64_t odd[] = { 1, 8193, 65535, 1ull << 30, 1ull << 32, 1ull << 63, ~0ull };
+	struct wire_request q = { .request_id = (uint32_t)raw_random(raw) };
+	uint64_t value = odd[raw_random(raw) % (sizeof odd / sizeof *odd)];
+	uint32_t bytes = sizeof q + 105;
+
+	memset(message, 'x', 200);
+	q.op = (uint8_t)(2 + raw_random(raw) % (WIRE_OPS - 2));
+	q.key_bytes = 5;
+	q.value_bytes = 100;
+	switch (raw_random(raw) % 7) {
+	case 0: /* shorter than a header, or nothing at all */
+		bytes = (uint32_t)(raw_random(raw) % sizeof q);
+		break;
+	case 1:
+		q.op = (uint8_t)(WIRE_OPS + raw_random(raw) % (256 - WIRE_OPS));
+		break;
+	case 2:
+		q.key_bytes = (uint16_t)(1025 + raw_random(raw) % 60000);
+		break;
+	case 3:
+		q.op = WIRE_PUT;
+		q.value_bytes = value == 100 ? 1 : value;
+		break;
+	case 4: /* somebody else's lock */
+		q.token = value;
+		break;
+	case 5:
+		q.ttl_ms = ~0ull;
+		break;
+	default: /* out of order: a second hello, or one where there must be none */
+		q.op = WIRE_HELLO;
+	}
+	memcpy(message, &q, sizeof q);
+	return bytes;
+}
+
+static void flood_part(const char *addr, long n, uint64_t seed, const struct credentials *who)
+{
+	struct raw raw = { .random = seed };
+	uint8_t message[512];
+	struct wire_reply reply;
+	long ended = 0;
+
+	raw_open(&raw, addr);
+	raw.recvs = 4;
+	for (long i = 0; i < n; i++) {
+		struct raw_conn c;
+		raw_connect_well(&raw, &c);
+		/* Before the hello as well as behind it. */
+		if (raw_random(&raw) % 2) {
+			raw_make_hello(&c, who);
+			if (raw_say_hello(&c, who) != WIRE_OK)
+				raw_die("kvd doesn't let a user in");
+		}
+		uint32_t bytes = make_bad(&raw, message);
+		if (!raw_send(&c, message, bytes))
+			raw_die("can't send");
+		if (!raw_reply(&c, &reply, NULL, 0, 20000))
+			ended++;
+		else if (reply.status == WIRE_OK)
+			raw_die("kvd takes a malformed message");
+		raw_hang_up(&c);
+	}
+	printf("%ld messages, %ld connections ended for them\n", n, ended);
+	fflush(stdout);
+	_exit(0);
+}
+
+static void flood(const char *addr, char **argv)
+{
+	long n = atol(argv[0]), processes = atol(argv[2]);
+	struct credentials cred = load(argv[3]);
+
+	fflush(stdout);
+	for (long p = 0; p < processes; p++)
+		if (fork() == 0)
+			flood_part(addr, n / processes, strtoull(argv[1], NULL, 10) + (uint64_t)p * 7919,
+				   &cred);
+	exit(wait_all());
+}
+
 int main(int argc, char **argv)
 {
 	struct raw raw = { .random = 1 };
@@ -386,6 +551,10 @@ int main(int argc, char **argv)
 	alarm(3600);
 	if (!strcmp(argv[2], "guess"))
 		guess(argv[1], argc - 3, argv + 3);
+	if (!strcmp(argv[2], "crowd") && argc == 7)
+		crowd(argv[1], argv + 3);
+	if (!strcmp(argv[2], "flood") && argc == 7)
+		flood(argv[1], argv + 3);
 	raw_open(&raw, argv[1]);
 	if (!strcmp(argv[2], "snapshot") && argc == 5)
 		snapshot(&raw, argv[3], argv[4]);

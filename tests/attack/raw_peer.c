@@ -245,7 +245,8 @@ bool raw_reply(struct raw_conn *c, struct wire_reply *reply, void *payload, size
 			raw_die("a reply is too short");
 		memcpy(reply, message, sizeof *reply);
 		size_t n = wc.byte_len - sizeof *reply;
-		memcpy(payload, message + sizeof *reply, n < payload_max ? n : payload_max);
+		if (payload_max)
+			memcpy(payload, message + sizeof *reply, n < payload_max ? n : payload_max);
 		post_recv(c, (uint32_t)wc.wr_id);
 		return true;
 	}

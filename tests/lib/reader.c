@@ -31,6 +31,7 @@ struct reader {
 	struct op op;
 	struct op_memory memory;
 	uint64_t random;
+	bool in_order;
 	struct sample *samples;
 	size_t n, room;
 	struct scatter *scatters;
@@ -238,7 +239,7 @@ bool reader_step(struct reader *r, unsigned words)
 {
 	while (words-- && !r->op.done) {
 		if (r->n) {
-			size_t i = fixture_random(&r->random) % r->n;
+			size_t i = r->in_order ? r->n - 1 : fixture_random(&r->random) % r->n;
 			sample(r, &r->samples[i]);
 			r->samples[i] = r->samples[--r->n];
 		}
@@ -316,6 +317,7 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 	r->table = t;
 	r->random = seed;
 	r->session.directory = directory_new(1, t->dir_entries);
+	r->in_order = !seed;
 	r->client.verbs = &verbs_reader;
 	r->client.limits.message_bytes_max = 1u << 16;
 	r->client.mirror = mirror_new(mirror_bytes);

@@ -1,0 +1,3 @@
+# FILE: client/get.c
+# An item's own lengths are believed.
+s/ITEM_TORN || bytes > length)/ITEM_TORN)/

@@ -1,0 +1,3 @@
+# FILE: bench/property.c
+# No room for the zero byte.
+s/r->logical_bytes + bytes + 1)/r->logical_bytes + bytes)/

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages as a worker of kvd gets them, all of them executed: on a real store, with a
+ * queue pair that is none.  An input is a role, then messages: two bytes of length, and
+ * as many bytes; each as long as an input of its own would be.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/log.h"
+#include "server/server.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/lib/fixture.h"
+
+#define TXS 64u
+#define INPUTS_PER_TABLE 2000u
+
+static struct server server;
+static struct worker worker;
+static struct fixture fixture;
+static struct ibv_mr mr;
+static unsigned replies;
+
+/* What was posted and is not complete: READs of values, signalled SENDs. */
+static struct ibv_wc posted[512];
+static unsigned posted_count;
+
+/* --------------------------------------------------- in the place of the device */
+
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (mask & IBV_QP_STATE)
+		qp->state = attr->qp_state;
+	return 0;
+}
+
+static const struct verbs verbs_none = { .name = "none", .soft = true, .modify_qp = modify_qp };
+
+static void check_send(const struct ibv_send_wr *wr)
+{
+	const struct wire_reply *reply = (const void *)(uintptr_t)wr->sg_list[0].addr;
+
+	FUZZ_CHECK(wr->num_sge == 1 && wr->sg_list[0].length >= sizeof *reply &&
+		   wr->sg_list[0].length <= WIRE_MESSAGE_BYTES_MAX);
+	FUZZ_CHECK(reply->op < WIRE_OPS && reply->status < WIRE_STATUSES);
+	replies++;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	for (; wr; wr = wr->next) {
+		*bad = wr;
+		if (posted_count == sizeof posted / sizeof *posted || qp->state == IBV_QPS_ERR)
+			return ENOMEM;
+		if (wr->opcode == IBV_WR_SEND)
+			check_send(wr);
+		else /* a READ's bytes */
+			memset((void *)(uintptr_t)wr->sg_list[0].addr, 'v', wr->sg_list[0].length);
+		if (wr->send_flags & IBV_SEND_SIGNALED)
+			posted[posted_count++] = (struct ibv_wc){ .wr_id = wr->wr_id };
+	}
+	return 0;
+}
+
+static struct ibv_context context = { .ops = { .post_send = post_send } };
+
+static void complete_all(struct conn *c)
+{
+	for (unsigned i = 0; i < posted_count; i++) {
+		struct ibv_wc wc = posted[i];
+		c->sq_used -= wr_count(wc.wr_id);
+		if (c->state == CONN_CLOSING)
+			wc.status = IBV_WC_WR_FLUSH_ERR;
+		if (wr_kind(wc.wr_id) == WR_TX)
+			reply_completed(&worker, wr_ptr(wc.wr_id));
+		else
+			pull_completed(&worker, wr_ptr(wc.wr_id), &wc);
+		/* That may have posted more, at the end. */
+	}
+	posted_count = 0;
+}
+
+/* -------------------------------------------------------------------- server */
+
+static void new_store(void)
+{
+	fixture_new(&fixture, 16 << 20, 1);
+	server.table = fixture.table;
+	server.store = fixture.store;
+	worker.store = fixture.worker[0];
+}
+
+static void delete_store(void)
+{
+	fixture.worker[0] = worker.store;
+	fixture_delete(&fixture);
+}
+
+static void start(void)
+{
+	struct err err;
+
+	log_open("fuzz", LOG_LEVEL_ERROR);
+	server.verbs = &verbs_none;
+	server.workers = &worker;
+	server.worker_count = 1;
+	server.limits = (struct link_limits){ .message_bytes_max = 1 << 20, .atomics = true };
+	context.device = calloc(1, sizeof *context.device);
+	server.ctx = &context;
+	FUZZ_CHECK(context.device && gate_new(&server, &server.gate, &err) == 0);
+	server.fates = fates_new();
+	server.news = news_new();
+	worker.server = &server;
+	worker.mr = &mr;
+	worker.tx = calloc(TXS, sizeof *worker.tx);
+	worker.memory = malloc(TXS * WIRE_MESSAGE_BYTES_MAX);
+	FUZZ_CHECK(server.fates && server.news && worker.tx && worker.memory);
+	FUZZ_CHECK(pulls_new(&worker) == 0);
+	for (unsigned i = 0; i < TXS; i++) {
+		worker.tx[i].data = worker.memory + (size_t)i * WIRE_MESSAGE_BYTES_MAX;
+		tx_free(&worker, &worker.tx[i]);
+	}
+	new_store();
+}
+
+static void begin(struct conn *c, struct ibv_qp *qp, unsigned role)
+{
+	*qp = (struct ibv_qp){ .context = &context, .state = IBV_QPS_RTS, .qp_num = 1 };
+	*c = (struct conn){ .server = &server, .worker = &worker, .qp = qp, .credits = 32,
+			    .sq_depth = 256, .inline_bytes = 256, .connection_id = 1,
+			    .state = CONN_READY };
+	c->user.role = (enum role)role;
+	c->fate = fate_ring_new(1, c->credits);
+	FUZZ_CHECK(c->fate != NULL);
+}
+
+static void end(struct conn *c)
+{
+	unsigned free_count = 0;
+
+	if (c->state != CONN_CLOSING)
+		conn_close(c, "the input is over");
+	worker.closing = 0;
+	reply_flush(&worker);
+	complete_all(c);
+	pulls_retry(&worker);
+	if (c->copy)
+		store_item_delete(&worker.store, c->copy);
+	fate_ring_delete(&c->fate);
+	/* Nothing is lost, whatever came. */
+	for (struct tx *t = worker.tx_free; t; t = t->next)
+		free_count++;
+	FUZZ_CHECK(free_count == TXS && c->pulls == 0 && c->sends == 0);
+}
+
+/* One message; as long as it is, and in memory aligned as a receive buffer. */
+static void one(struct conn *c, const uint8_t *message, uint32_t bytes)
+{
+	uint8_t *exact = aligned_alloc(8, bytes ? (bytes + 7u) / 8 * 8 : 8);
+
+	FUZZ_CHECK(exact != NULL);
+	memcpy(exact, message, bytes);
+	replies = 0;
+	bool ready = c->state == CONN_READY;
+	enum request_fate fate = request_handle(&worker, c, exact, bytes);
+	reply_flush(&worker);
+	complete_all(c);
+	pulls_retry(&worker);
+	reply_flush(&worker);
+	complete_all(c);
+	/* Answered once, or the end of the connection. */
+	FUZZ_CHECK(!ready || fate == REQUEST_ASIDE || replies == 1 || c->state == CONN_CLOSING);
+	free(exact);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct fuzz_input in = { data, bytes };
+	static unsigned inputs;
+	struct ibv_qp qp;
+	struct conn c;
+
+	if (!server.verbs)
+		start();
+	if (++inputs % INPUTS_PER_TABLE == 0) {
+		delete_store();
+		new_store();
+	}
+	begin(&c, &qp, ROLE_READ + (unsigned)fuzz_take(&in, 1) % 3);
+	while (in.left && c.state == CONN_READY) {
+		size_t n = fuzz_take(&in, 2);
+		n = n > in.left ? in.left : n;
+		n = n > WIRE_MESSAGE_BYTES_MAX ? WIRE_MESSAGE_BYTES_MAX : n;
+		one(&c, in.at, (uint32_t)n);
+		in.at += n;
+		in.left -= n;
+	}
+	end(&c);
+	return 0;
+}
