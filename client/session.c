@@ -261,7 +261,8 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 	if (s->accept.magic != WIRE_MAGIC || s->accept.version != WIRE_VERSION)
 		return err_set(&s->err, KVD_EPROTOCOL, "what listens at %s is not kvd, or of another version",
 			       s->client->addr.text);
-	if (link_qp_ready(s->verbs, s->id, s->qp, IBV_ACCESS_REMOTE_READ, rd, rd, &s->err))
+	if (link_qp_ready_tuned(s->verbs, s->id, s->qp, IBV_ACCESS_REMOTE_READ, rd, rd,
+				&s->client->device.tuning, &s->err))
 		return KVD_EDEVICE;
 	if (s->verbs->establish(s->id))
 		return err_set_errno(&s->err, KVD_ECONNECT, errno, "establishing the connection to %s",

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "common/device.h"
 
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <endian.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_soft_name(const char *name)
@@ -48,7 +52,95 @@ static int choose_soft(struct device *device, const char *why, struct err *err)
 	return 0;
 }
 
+/* "ack-timeout=14": into the tuning. */
+static int take_tuning(struct device_tuning *t, const char *text, struct err *err)
+{
+	const struct {
+		const char *name;
+		int *value;
+		int min, max;
+	} known[] = { { "ack-timeout=", &t->ack_timeout, 1, 31 }, { "retries=", &t->retries, 0, 6 },
+		      { "sl=", &t->service_level, 0, 15 }, { "tc=", &t->traffic_class, 0, 255 } };
+
+	for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++) {
+		size_t bytes = strlen(known[i].name);
+		char *end;
+		if (strncmp(text, known[i].name, bytes))
+			continue;
+		long n = strtol(text + bytes, &end, 0);
+		if (end == text + bytes || *end || n < known[i].min || n > known[i].max)
+			return err_set(err, -1, "device: '%s' wants a number from %d to %d", text,
+				       known[i].min, known[i].max);
+		*known[i].value = (int)n;
+		return 0;
+	}
+	return err_set(err, -1, "device: '%s' is none of ack-timeout=N, retries=N, sl=N, tc=N", text);
+}
+
+/* Splits "NAME,OPTION=N,...": the name stays in `text`. */
+static int take_options(struct device_tuning *t, char *text, struct err *err)
+{
+	char *next = strchr(text, ',');
+
+	*t = (struct device_tuning){ DEVICE_UNSET, DEVICE_UNSET, DEVICE_UNSET, DEVICE_UNSET };
+	while (next) {
+		char *option = next + 1;
+		*next = '\0';
+		next = strchr(option, ',');
+		if (next)
+			*next = '\0';
+		int rc = take_tuning(t, option, err);
+		if (next)
+			*next = ',';
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* "0002:c903:0001:0203", with or without colons: into its device's name. */
+static void name_of_guid(char *text, size_t text_bytes)
+{
+	unsigned long long guid = 0;
+	unsigned digits = 0;
+	int n = 0;
+
+	for (const char *at = text; *at; at++) {
+		if (*at == ':')
+			continue;
+		if (!isxdigit((unsigned char)*at) || ++digits > 16)
+			return;
+		guid = guid << 4 | (unsigned)(*at <= '9' ? *at - '0' : (*at | 32) - 'a' + 10);
+	}
+	struct ibv_device **list = digits == 16 ? verbs_system.get_device_list(&n) : NULL;
+	for (int i = 0; list && i < n; i++)
+		if (be64toh(verbs_system.get_device_guid(list[i])) == guid)
+			snprintf(text, text_bytes, "%s", list[i]->name);
+	if (list)
+		verbs_system.free_device_list(list);
+}
+
+static int choose(struct device *device, const char *name, const struct addr *addr,
+		  struct err *err);
+
 int device_choose(struct device *device, const char *name, const struct addr *addr,
+		  struct err *err)
+{
+	struct device_tuning tuning;
+	char text[128] = "";
+
+	memset(device, 0, sizeof *device);
+	if (name && snprintf(text, sizeof text, "%s", name) >= (int)sizeof text)
+		return err_set(err, -1, "device: '%s' is too long", name);
+	if (take_options(&tuning, text, err))
+		return -1;
+	name_of_guid(text, sizeof text);
+	int rc = choose(device, *text ? text : NULL, addr, err);
+	device->tuning = tuning;
+	return rc;
+}
+
+static int choose(struct device *device, const char *name, const struct addr *addr,
 		  struct err *err)
 {
 	char names[256];
@@ -75,6 +167,23 @@ int device_choose(struct device *device, const char *name, const struct addr *ad
 	return 0;
 }
 
+/* The line: device, port, and what rdma_cm chose, which is what goes wrong first. */
+static void tell_path(struct device *device, const struct rdma_cm_id *id, const struct addr *addr)
+{
+	struct ibv_port_attr attr;
+	char gid[INET6_ADDRSTRLEN] = "?";
+	unsigned mtu = 0;
+
+	memset(&attr, 0, sizeof attr);
+	if (id->port_num && !device->verbs->query_port(id->verbs, id->port_num, &attr))
+		mtu = 128u << attr.active_mtu;
+	inet_ntop(AF_INET6, id->route.addr.addr.ibaddr.sgid.raw, gid, sizeof gid);
+	snprintf(device->line, sizeof device->line, "RDMA device %s (%s %s), port %u, %s %s, MTU %u",
+		 id->verbs->device->name, device->name[0] ? "named by --device; for" : "of the address",
+		 addr->text, id->port_num,
+		 attr.link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2 GID" : "GID", gid, mtu);
+}
+
 int device_check(struct device *device, const struct rdma_cm_id *id, const struct addr *addr,
 		 struct err *err)
 {
@@ -91,8 +200,6 @@ int device_check(struct device *device, const struct rdma_cm_id *id, const struc
 	if (device->name[0] && strcmp(device->name, found))
 		return err_set(err, -1, "the address %s belongs to the RDMA device %s, not to %s",
 			       addr->text, found, device->name);
-	if (!device->name[0])
-		snprintf(device->line, sizeof device->line, "RDMA device %s (of the address %s)", found,
-			 addr->text);
+	tell_path(device, id, addr);
 	return 0;
 }

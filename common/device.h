@@ -14,13 +14,26 @@
 #include "common/err.h"
 #include "common/verbs.h"
 
+/* How its queue pairs are to be; DEVICE_UNSET: as rdma_cm and link.c have it. */
+struct device_tuning {
+	int ack_timeout;   /* 4.096 us times two to the power of it, 1 to 31 */
+	int retries;       /* 0 to 6: 7 is for ever on some devices */
+	int service_level; /* 0 to 15 */
+	int traffic_class; /* 0 to 255 */
+};
+#define DEVICE_UNSET (-1)
+
 struct device {
 	const struct verbs *verbs;
+	struct device_tuning tuning;
 	char name[64];  /* the device that was asked for; "" = by the address */
-	char line[256]; /* the choice, for people */
+	char line[384]; /* the choice, for people */
 };
 
-/* `name` may be NULL.  0, or -1 after setting err. */
+/*
+ * `name`: NULL, or "[NAME or GUID][,ack-timeout=N][,retries=N][,sl=N][,tc=N]".  0, or -1
+ * after setting err.
+ */
 int device_choose(struct device *device, const char *name, const struct addr *addr,
 		  struct err *err);
 

@@ -111,6 +111,21 @@ int link_qp_init(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp
 int link_qp_ready(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
 		  uint8_t rd_atom, uint8_t peer_rd_atom, struct err *err)
 {
+	return link_qp_ready_tuned(v, id, qp, access, rd_atom, peer_rd_atom, NULL, err);
+}
+
+static uint8_t or_else(int wanted, uint8_t otherwise)
+{
+	return wanted == DEVICE_UNSET ? otherwise : (uint8_t)wanted;
+}
+
+int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
+			uint8_t rd_atom, uint8_t peer_rd_atom, const struct device_tuning *tuning,
+			struct err *err)
+{
+	static const struct device_tuning none = { DEVICE_UNSET, DEVICE_UNSET, DEVICE_UNSET,
+						   DEVICE_UNSET };
+	const struct device_tuning *t = tuning ? tuning : &none;
 	struct ibv_qp_attr attr;
 	int mask;
 
@@ -119,13 +134,15 @@ int link_qp_ready(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *q
 	attr.min_rnr_timer = RNR_TIMER;
 	attr.max_dest_rd_atomic = peer_rd_atom;
 	attr.qp_access_flags = (unsigned)access;
+	attr.ah_attr.sl = or_else(t->service_level, attr.ah_attr.sl);
+	attr.ah_attr.grh.traffic_class = or_else(t->traffic_class, attr.ah_attr.grh.traffic_class);
 	mask |= IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS;
 	if (to_state(v, id, qp, &attr, mask, "RTR", err))
 		return -1;
 	if (attr_for(v, id, IBV_QPS_RTS, &attr, &mask, "RTS", err))
 		return -1;
-	attr.timeout = ACK_TIMEOUT;
-	attr.retry_cnt = RETRY_COUNT;
+	attr.timeout = or_else(t->ack_timeout, ACK_TIMEOUT);
+	attr.retry_cnt = or_else(t->retries, RETRY_COUNT);
 	attr.rnr_retry = RNR_RETRY;
 	attr.max_rd_atomic = rd_atom;
 	attr.qp_access_flags = (unsigned)access;

@@ -10,6 +10,7 @@
 #ifndef COMMON_LINK_H
 #define COMMON_LINK_H
 
+#include "common/device.h"
 #include "common/err.h"
 #include "common/verbs.h"
 
@@ -46,6 +47,10 @@ struct ibv_qp *link_qp_new(const struct verbs *v, const struct link_config *conf
 /* The transitions; access: IBV_ACCESS_REMOTE_*.  0, or -1 after setting err. */
 int link_qp_init(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
 		 struct err *err);
+/* `tuning`: NULL, or what the user wants of the device's queue pairs. */
+int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
+			uint8_t rd_atom, uint8_t peer_rd_atom, const struct device_tuning *tuning,
+			struct err *err);
 int link_qp_ready(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
 		  uint8_t rd_atom, uint8_t peer_rd_atom, struct err *err);
 

@@ -180,7 +180,8 @@ static int new_qp(struct conn *c, struct worker *w, uint8_t peer_rd_atom, struct
 	if (!c->qp)
 		return -1;
 	if (link_qp_init(s->verbs, c->id, c->qp, 0, err) ||
-	    link_qp_ready(s->verbs, c->id, c->qp, 0, c->rd_atom, peer_rd_atom, err)) {
+	    link_qp_ready_tuned(s->verbs, c->id, c->qp, 0, c->rd_atom, peer_rd_atom,
+				&s->device.tuning, err)) {
 		s->verbs->destroy_qp(c->qp);
 		return -1;
 	}

@@ -26,7 +26,15 @@ expect 3 kvcli --device nosuch0 get key; says "nosuch0"
 if [ $soft = 1 ]; then
 	expect 0 "$KVD_BUILD/kvcli" -s "localhost:$port" get still; prints "here"
 	expect 0 "$KVD_BUILD/kvcli" -s "$KVD_ADDR" --device soft get still; prints "here"
+	expect 0 "$KVD_BUILD/kvcli" -s "$KVD_ADDR" --device soft,ack-timeout=16,retries=3,sl=1 get still
+	prints "here"
 fi
+# Options of the connection: with any device, and none of them taken for another.
+expect 0 kvcli --device ",ack-timeout=16,retries=3,sl=0,tc=8" get still; prints "here"
+expect 3 kvcli --device ",sl=16" get still; says "a number from 0 to 15"
+expect 3 kvcli --device ",retries=7" get still; says "a number from 0 to 6"
+expect 3 kvcli --device ",tc=" get still; says "a number from 0 to 255"
+expect 3 kvcli --device ",speed=9" get still; says "'speed=9' is none of"
 stop_kvd
 
 # The port that was kvd's is nobody's now.
