@@ -241,6 +241,13 @@ static int begin(struct kvd_session *s)
 	rc = session_ready(s);
 	if (!rc && s->welcome.role < ROLE_WRITE)
 		rc = session_denied(s); /* its queue pair has no atomics */
+	if (!rc && !s->client->limits.atomics)
+		rc = err_set(&s->err, KVD_EDEVICE, "%s has no atomic operations, of which locks are made: it "
+			     "reads and changes, but locks want another device",
+			     s->client->ctx->device->name);
+	if (!rc && !s->welcome.lock_rkey)
+		rc = err_set(&s->err, KVD_EDEVICE, "kvd at %s has no locks: its device has no atomic operations",
+			     s->client->addr.text);
 	return rc;
 }
 

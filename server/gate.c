@@ -292,7 +292,8 @@ size_t gate_welcome(struct gate *g, const struct conn *c, const struct wire_requ
 	welcome->role = c->user.role;
 	pthread_mutex_lock(&g->lock);
 	welcome->table_rkey = t->mr->rkey;
-	welcome->lock_rkey = c->user.role >= ROLE_WRITE ? t->locks_mr->rkey : 0;
+	bool locks = c->user.role >= ROLE_WRITE && g->server->limits.atomics;
+	welcome->lock_rkey = locks ? t->locks_mr->rkey : 0;
 	if (g->users) {
 		fill_exchange(g, c, hello, (const uint8_t *)c->user.name, &text, &x);
 		secret = g->users->secret;

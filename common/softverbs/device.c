@@ -186,7 +186,8 @@ int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->max_qp_rd_atom = SV_MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = SV_MAX_RD_ATOMIC;
 	attr->max_res_rd_atom = SV_MAX_RD_ATOMIC * (SV_QPS - 1);
-	attr->atomic_cap = IBV_ATOMIC_HCA;
+	/* As iWARP's devices are, for tests of what their users are told. */
+	attr->atomic_cap = getenv("SOFTVERBS_NO_ATOMICS") ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
 	attr->max_srq = SV_SRQS;
 	attr->max_srq_wr = SV_MAX_SRQ_WR;
 	attr->max_srq_sge = SV_MAX_SGE;
