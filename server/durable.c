@@ -3,6 +3,12 @@
  * The commit thread: takes what has gathered while the last batch was written, writes
  * it as one batch, gives it back.
  *
+ * Waiting for company.  Whoever is answered often comes again at once; a batch that is
+ * begun without waiting for them makes two groups that wait for each other's syncs, each
+ * with half of the clients.  So after a sync the next batch waits for as many as there
+ * were, half as long as that sync took at the most, and not at all for a while when they
+ * did not come.
+ *
  * Failure.  A disk that gets full is met before it is: below a reserve, which RocksDB
  * needs to tidy up, changes are refused and nothing is written.  Where writing fails
  * all the same, nobody knows what of the batch is on disk: its changes are answered
@@ -30,6 +36,8 @@
 #include "server/store.h"
 
 #define BATCH_BYTES_MAX (16ull << 20)
+#define LINGER_NS_MAX 5000000ull
+#define LINGER_REST 16u
 #define REOPEN_NS 1000000000ull
 /* Keys that are gone, of which nobody waits for the record. */
 #define FORGOTTEN_MAX 65536u
@@ -110,7 +118,9 @@ void durable_submit(struct durable *d, struct durable_op *op)
 	struct durable_op ***end = op->is_undo ? &d->undos_end : &d->queue_end;
 	**end = op;
 	*end = &op->next;
-	pthread_cond_signal(&d->work);
+	d->queued += !op->is_undo;
+	if (op->is_undo || d->queued == 1 || d->queued == d->awaited)
+		pthread_cond_signal(&d->work);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -207,16 +217,64 @@ static void broke(struct durable *d, const struct err *err)
 	set_failing(d, err->text);
 }
 
+static struct timespec in_ns(uint64_t ns)
+{
+	uint64_t at = now_ns(CLOCK_MONOTONIC) + ns;
+
+	return (struct timespec){ .tv_sec = (time_t)(at / 1000000000ull),
+				  .tv_nsec = (long)(at % 1000000000ull) };
+}
+
+/* For those who were answered last to come again.  Caller: has the lock, and work. */
+static void linger(struct durable *d)
+{
+	struct timespec until = in_ns(d->linger_ns);
+	unsigned before = d->queued;
+	int rc = 0;
+
+	if (!d->linger_ns || d->queued >= d->expected || d->stopping)
+		return;
+	if (d->linger_rest) {
+		d->linger_rest--;
+		return;
+	}
+	d->awaited = d->expected;
+	while (d->queued < d->expected && !d->stopping && !rc)
+		rc = pthread_cond_timedwait(&d->work, &d->lock, &until);
+	d->awaited = 0;
+	if (d->queued < d->expected && d->queued - before < (d->expected - before) / 2)
+		d->linger_rest = LINGER_REST;
+}
+
+/* What to wait for before the next batch: called before this one is given back. */
+static void plan(struct durable *d, const struct durable_op *list, uint64_t took_ns)
+{
+	unsigned n = 0;
+
+	for (; list; list = list->next)
+		n++;
+	pthread_mutex_lock(&d->lock);
+	n += d->queued;
+	pthread_mutex_unlock(&d->lock);
+	d->expected = n - n / 16;
+	d->linger_ns = took_ns / 2 < LINGER_NS_MAX ? took_ns / 2 : LINGER_NS_MAX;
+}
+
 static void commit(struct durable *d, struct durable_op *list, uint64_t bytes)
 {
+	uint64_t begun_ns = now_ns(CLOCK_MONOTONIC);
+	bool sync = d->options.durability == DURABILITY_SYNC;
 	struct err err;
 
+	d->linger_ns = 0;
 	if (d->is_broken || !has_room(d, bytes)) {
 		give_back_all(d, list, DURABLE_REFUSED);
-	} else if (write_list(d, list, d->options.durability == DURABILITY_SYNC, &err)) {
+	} else if (write_list(d, list, sync, &err)) {
 		broke(d, &err);
 		give_back_all(d, list, DURABLE_UNKNOWN);
 	} else {
+		if (sync)
+			plan(d, list, now_ns(CLOCK_MONOTONIC) - begun_ns);
 		give_back_all(d, list, DURABLE_WRITTEN);
 	}
 }
@@ -291,20 +349,13 @@ static struct durable_op *take_batch(struct durable *d, uint64_t *bytes)
 	while (*at && (*bytes == 0 || *bytes < BATCH_BYTES_MAX)) {
 		*bytes += bytes_of(*at);
 		at = &(*at)->next;
+		d->queued--;
 	}
 	d->queue = *at;
 	if (!d->queue)
 		d->queue_end = &d->queue;
 	*at = NULL;
 	return first;
-}
-
-static struct timespec in_ns(uint64_t ns)
-{
-	uint64_t at = now_ns(CLOCK_MONOTONIC) + ns;
-
-	return (struct timespec){ .tv_sec = (time_t)(at / 1000000000ull),
-				  .tv_nsec = (long)(at % 1000000000ull) };
 }
 
 static bool has_work(const struct durable *d)
@@ -323,6 +374,7 @@ static bool wait_for_work(struct durable *d, struct durable_op **undos, struct d
 	while (!has_work(d))
 		if (pthread_cond_timedwait(&d->work, &d->lock, &until) == ETIMEDOUT)
 			break;
+	linger(d);
 	*undos = NULL;
 	if (!d->is_broken) {
 		*undos = d->undos;

@@ -30,6 +30,8 @@ struct durable {
 	pthread_mutex_t lock;
 	pthread_cond_t work, stop;
 	struct durable_op *queue, **queue_end;
+	unsigned queued;
+	unsigned awaited;   /* wake the commit thread when so many are queued */
 	struct durable_op *undos, **undos_end;
 	bool stopping;
 
@@ -40,6 +42,9 @@ struct durable {
 	bool is_full;   /* below the reserve */
 	bool is_broken; /* writing failed, and it was not opened again since */
 	uint64_t reopen_ns;
+	unsigned expected;    /* records of the next batch, if all who were answered come again */
+	uint64_t linger_ns;   /* how long to wait for them */
+	unsigned linger_rest; /* batches before that is tried again, as it was in vain */
 
 	_Atomic bool is_failing;
 	_Atomic bool sync_failed;
