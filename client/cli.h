@@ -97,6 +97,9 @@ int cli_del(struct cli *cli, const struct cli_args *args);
 int cli_exists(struct cli *cli, const struct cli_args *args);
 int cli_keys(struct cli *cli, const struct cli_args *args);
 int cli_flush(struct cli *cli, const struct cli_args *args);
+int cli_export(struct cli *cli, const struct cli_args *args);
+int cli_top(struct cli *cli, const struct cli_args *args);
+int cli_import(struct cli *cli, const struct cli_args *args);
 int cli_lock(struct cli *cli, const struct cli_args *args);
 int cli_update(struct cli *cli, const struct cli_args *args);
 int cli_txn(struct cli *cli, const struct cli_args *args);
@@ -119,10 +122,13 @@ enum { CLI_GET_OUTPUT };
 enum { CLI_KEYS_PREFIX, CLI_KEYS_LONG, CLI_KEYS_NULL };
 enum { CLI_FLUSH_YES };
 enum { CLI_LOCK_TIMEOUT }; /* of lock and update */
+enum { CLI_EXPORT_PREFIX, CLI_EXPORT_JSON };
+enum { CLI_IMPORT_FROM, CLI_IMPORT_CHECK };
 enum { CLI_TREE_PREFIX };
 enum { CLI_PING_COUNT };
 enum { CLI_STATS_JSON };
 enum { CLI_COUNTERS_ALL };
+enum { CLI_TOP_INTERVAL, CLI_TOP_COUNT };
 enum { CLI_USER_USERS };
 
 #endif

@@ -36,6 +36,18 @@ static const struct cli_option lock_options[] = {
 	{ 0 },
 };
 
+static const struct cli_option export_options[] = {
+	[CLI_EXPORT_PREFIX] = { "prefix", 'p', "P", "only keys that begin with P" },
+	[CLI_EXPORT_JSON] = { "json", 'j', NULL, "lines of JSON, without checksums" },
+	{ 0 },
+};
+
+static const struct cli_option import_options[] = {
+	[CLI_IMPORT_FROM] = { "from", 'f', "BYTE", "go on where an import was cut off" },
+	[CLI_IMPORT_CHECK] = { "check", 'c', NULL, "read and check all of it, store nothing" },
+	{ 0 },
+};
+
 static const struct cli_option tree_options[] = {
 	[CLI_TREE_PREFIX] = { "prefix", 'p', "P", "what the keys begin with; default nothing" },
 	{ 0 },
@@ -58,6 +70,12 @@ static const struct cli_option user_options[] = {
 
 static const struct cli_option counters_options[] = {
 	[CLI_COUNTERS_ALL] = { "all", 'a', NULL, "those that are 0, too" },
+	{ 0 },
+};
+
+static const struct cli_option top_options[] = {
+	[CLI_TOP_INTERVAL] = { "interval", 'i', "TIME", "how often; default 1s" },
+	[CLI_TOP_COUNT] = { "count", 'n', "N", "end after so many; default never" },
 	{ 0 },
 };
 
@@ -113,6 +131,13 @@ const struct cli_command cli_commands[] = {
 	  "Makes a copy of all that kvd keeps in its --data-dir, while it serves, in a new\n"
 	  "folder of kvd's machine, which is named from / on. To go back to it, start kvd\n"
 	  "with a copy of that folder as --data-dir.", NULL, 1, 1, cli_backup },
+	{ "export", "FILE | -", "write all keys to a file",
+	  "Writes every key with its value and what is left of its time to live to a file,\n"
+	  "which gets its name once it is whole. What is changed meanwhile is in it with the\n"
+	  "old value or the new one.", export_options, 1, 1, cli_export },
+	{ "import", "FILE | -", "store an export's keys",
+	  "Stores what export wrote, in either format, over what is there. If it is cut off\n"
+	  "it tells where, and how to go on from there.", import_options, 1, 1, cli_import },
 	{ "ping", "", "measure the round trip",
 	  "Measures round trips through a worker thread of kvd, one after another.",
 	  ping_options, 0, 0, cli_ping },
@@ -127,6 +152,9 @@ const struct cli_command cli_commands[] = {
 	  "read, write or admin. add, and passwd (a new key for a user), print the user's\n"
 	  "credentials: one line, for a file of mode 600. remove and passwd cut the user's\n"
 	  "connections off. Needs no server.", user_options, 1, 3, cli_user },
+	{ "top", "", "watch figures of kvd",
+	  "Shows the figures again and again: on a terminal as a screen, until q; elsewhere\n"
+	  "a line for each interval.", top_options, 0, 0, cli_top },
 	{ "devices", "", "show RDMA devices here",
 	  "Shows every RDMA device of this machine and the software device: ports, GIDs,\n"
 	  "atomic capability, limits. Needs no server.", NULL, 0, 0, cli_devices },

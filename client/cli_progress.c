@@ -42,6 +42,8 @@ void cli_progress_begin(struct cli_progress *p, const char *what, size_t count_t
 {
 	*p = (struct cli_progress){
 		.what = what,
+		.unit = "file",
+		.to = stdout,
 		.bar = isatty(2),
 		.count_total = count_total,
 		.bytes_total = bytes_total,
@@ -51,8 +53,10 @@ void cli_progress_begin(struct cli_progress *p, const char *what, size_t count_t
 
 static double part_done(const struct cli_progress *p)
 {
-	double part = p->bytes_total ? (double)p->bytes / (double)p->bytes_total :
-				       (double)p->count / (double)p->count_total;
+	uint64_t bytes = p->bytes_read ? p->bytes_read : p->bytes;
+	double part = p->bytes_total	? (double)bytes / (double)p->bytes_total :
+		      p->count_total ? (double)p->count / (double)p->count_total :
+				       0;
 
 	return part < 1 ? part : 1;
 }
@@ -65,11 +69,18 @@ static void draw(struct cli_progress *p)
 	memset(bar, '.', BAR_COLUMNS);
 	memset(bar, '#', (size_t)(part * BAR_COLUMNS));
 	bar[BAR_COLUMNS] = '\0';
-	snprintf(line, sizeof line, "%s [%s] %3d %%  %s of %s  %s  %s/s", p->what, bar,
-		 (int)(part * 100), show_count(p->count, count), show_count(p->count_total, total),
-		 opt_format_size(p->bytes, bytes, sizeof bytes),
-		 opt_format_size(per_second(p->bytes, p->drawn_ns - p->begin_ns), rate,
-				 sizeof rate));
+	opt_format_size(p->bytes, bytes, sizeof bytes);
+	opt_format_size(per_second(p->bytes, p->drawn_ns - p->begin_ns), rate, sizeof rate);
+	if (!p->bytes_total && !p->count_total)
+		snprintf(line, sizeof line, "%s  %s %ss  %s  %s/s", p->what,
+			 show_count(p->count, count), p->unit, bytes, rate);
+	else if (!p->count_total)
+		snprintf(line, sizeof line, "%s [%s] %3d %%  %s %ss  %s  %s/s", p->what, bar,
+			 (int)(part * 100), show_count(p->count, count), p->unit, bytes, rate);
+	else
+		snprintf(line, sizeof line, "%s [%s] %3d %%  %s of %s  %s  %s/s", p->what, bar,
+			 (int)(part * 100), show_count(p->count, count),
+			 show_count(p->count_total, total), bytes, rate);
 	fprintf(stderr, "\r%-.79s\033[K", line);
 	fflush(stderr);
 }
@@ -97,9 +108,9 @@ void cli_progress_end(struct cli_progress *p)
 	char count[32], bytes[32], byte_rate[32], rate[32];
 
 	cli_progress_hide(p);
-	printf("%s: %s file%s, %s in %.2f s (%s/s, %s files/s)", p->what,
-	       show_count(p->count, count), p->count == 1 ? "" : "s",
-	       opt_format_size(p->bytes, bytes, sizeof bytes), (double)ns / 1e9,
-	       opt_format_size(per_second(p->bytes, ns), byte_rate, sizeof byte_rate),
-	       show_count(per_second(p->count, ns), rate));
+	fprintf(p->to, "%s: %s %s%s, %s in %.2f s (%s/s, %s %ss/s)", p->what,
+		show_count(p->count, count), p->unit, p->count == 1 ? "" : "s",
+		opt_format_size(p->bytes, bytes, sizeof bytes), (double)ns / 1e9,
+		opt_format_size(per_second(p->bytes, ns), byte_rate, sizeof byte_rate),
+		show_count(per_second(p->count, ns), rate), p->unit);
 }

@@ -9,9 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct cli_progress {
 	const char *what;
+	const char *unit; /* "file"; may be changed after the begin, as may `to` */
+	FILE *to;         /* of the line at the end: standard output */
+	uint64_t bytes_read; /* for the bar, where it is not `bytes` that have a total */
 	bool bar;
 	size_t count, count_total;
 	uint64_t bytes, bytes_total;
@@ -23,7 +27,8 @@ void cli_progress_begin(struct cli_progress *progress, const char *what, size_t 
 void cli_progress_add(struct cli_progress *progress, uint64_t bytes);
 /* Takes the bar away, so that something can be written; the next add draws it. */
 void cli_progress_hide(struct cli_progress *progress);
-/* "WHAT: 1,000 files, 1.5 MiB in 0.50 s (3.0 MiB/s, 2,000 files/s)" on standard
+/* With both totals 0 nobody knows how much there is.
+ * "WHAT: 1,000 files, 1.5 MiB in 0.50 s (3.0 MiB/s, 2,000 files/s)" on standard
  * output, without a newline. */
 void cli_progress_end(struct cli_progress *progress);
 

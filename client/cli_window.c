@@ -19,6 +19,8 @@ struct slot {
 	size_t room_bytes;
 	int result;
 	size_t value_bytes;
+	uint64_t ttl_ms;
+	struct kvd_change change; /* of a PUT */
 	char *error; /* may be NULL */
 	void *tag;
 };
@@ -105,6 +107,7 @@ static void progress(struct cli_window *w)
 	}
 	slot = done.tag;
 	slot->value_bytes = done.value_bytes;
+	slot->ttl_ms = done.ttl_ms;
 	slot_done(w, slot, done.result, kvd_session_error(w->cli->session));
 }
 
@@ -112,6 +115,29 @@ static void settle(struct cli_window *w)
 {
 	while (w->in_flight > 0)
 		progress(w);
+}
+
+/* Alone, into memory of the length that is known. */
+static int get_once(struct cli_window *w, struct slot *slot, kvd_session *session, void **room)
+{
+	struct kvd_completion done;
+	int result;
+
+	free(*room);
+	*room = malloc(slot->value_bytes + 1);
+	if (!*room)
+		return KVD_ENOMEM;
+	result = kvd_submit_get(session, slot->key, slot->key_bytes, *room, slot->value_bytes, slot);
+	if (result < 0)
+		return result;
+	result = kvd_poll(session, &done, 1, -1);
+	if (result != 1) {
+		cli_disconnect(w->cli); /* before its memory goes */
+		return result < 0 ? result : KVD_ETIMEDOUT;
+	}
+	slot->value_bytes = done.value_bytes;
+	slot->ttl_ms = done.ttl_ms;
+	return done.result;
 }
 
 /* A GET whose value didn't fit, or that lost its connection: asked again, which is safe
@@ -130,10 +156,16 @@ static void get_again(struct cli_window *w, struct slot *slot, void **long_value
 	settle(w);
 	session = cli_session(w->cli, &result, &error);
 	if (session) {
-		result = kvd_get_alloc(session, slot->key, slot->key_bytes, long_value,
-				       &slot->value_bytes, NULL);
-		error = kvd_session_error(session);
+		/* This waits for a new connection, and tells the length. */
+		result = slot->result == KVD_ECONNECT
+				 ? kvd_exists(session, slot->key, slot->key_bytes, &slot->value_bytes)
+				 : KVD_OK;
+		if (result == KVD_OK)
+			while ((result = get_once(w, slot, session, long_value)) == KVD_ESPACE)
+				; /* it has become longer */
 	}
+	if (session)
+		error = w->cli->session ? kvd_session_error(session) : kvd_strerror(result);
 	slot_done(w, slot, result, error);
 }
 
@@ -167,6 +199,7 @@ static void answer_first(struct cli_window *w)
 			 long_value		? long_value :
 						  slot->room,
 		.value_bytes = slot->op == CLI_OP_PUT ? slot->value.bytes : slot->value_bytes,
+		.ttl_ms = slot->ttl_ms,
 		.tag = slot->tag,
 	};
 	w->answer(w->arg, &answer);
@@ -208,6 +241,8 @@ static struct slot *slot_take(struct cli_window *w, enum cli_op op, const void *
 	slot->key_bytes = key_bytes;
 	slot->result = KVD_OK;
 	slot->value_bytes = 0;
+	slot->ttl_ms = 0;
+	slot->change = (struct kvd_change){ .size = sizeof slot->change };
 	slot->tag = tag;
 	return slot;
 }
@@ -235,8 +270,8 @@ static int submit_once(struct cli_window *w, struct slot *slot, kvd_session *ses
 		return kvd_submit_get(session, slot->key, slot->key_bytes, slot->room,
 				      slot->room_bytes, slot);
 	case CLI_OP_PUT:
-		return kvd_submit_put(session, slot->key, slot->key_bytes, slot->value.data,
-				      slot->value.bytes, slot);
+		return kvd_submit_put_with(session, slot->key, slot->key_bytes, slot->value.data,
+					   slot->value.bytes, &slot->change, slot);
 	default:
 		return kvd_submit_del(session, slot->key, slot->key_bytes, slot);
 	}
@@ -275,9 +310,18 @@ void cli_window_get(struct cli_window *w, const void *key, size_t key_bytes, voi
 void cli_window_put(struct cli_window *w, const void *key, size_t key_bytes,
 		    struct cli_value *value, void *tag)
 {
+	struct kvd_change always = { .size = sizeof always };
+
+	cli_window_put_with(w, key, key_bytes, value, &always, tag);
+}
+
+void cli_window_put_with(struct cli_window *w, const void *key, size_t key_bytes,
+			 struct cli_value *value, const struct kvd_change *change, void *tag)
+{
 	struct slot *slot = slot_take(w, CLI_OP_PUT, key, key_bytes, tag);
 
 	slot->value = *value;
+	slot->change = *change;
 	w->put_bytes += value->bytes;
 	*value = (struct cli_value){ 0 };
 	submit(w, slot);

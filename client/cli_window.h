@@ -32,6 +32,7 @@ struct cli_answer {
 	/* Of a GET: what was found; of a PUT: what was stored. */
 	const void *value;
 	size_t value_bytes;
+	uint64_t ttl_ms; /* of a GET: what is left, 0: for ever */
 	void *tag;
 };
 
@@ -48,6 +49,9 @@ void cli_window_delete(struct cli_window **window);
 void cli_window_get(struct cli_window *window, const void *key, size_t key_bytes, void *tag);
 void cli_window_put(struct cli_window *window, const void *key, size_t key_bytes,
 		    struct cli_value *value, void *tag);
+/* `change` is copied. */
+void cli_window_put_with(struct cli_window *window, const void *key, size_t key_bytes,
+			 struct cli_value *value, const struct kvd_change *change, void *tag);
 void cli_window_del(struct cli_window *window, const void *key, size_t key_bytes, void *tag);
 
 /* Answers everything.  After it the session has nothing in flight. */

@@ -570,7 +570,8 @@ int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int ti
 		completions[n++] = (struct kvd_completion){ .tag = op->tag, .result = op->result,
 							    .value_bytes = op->result_bytes,
 							    .version = op->result_version,
-							    .number = op->result_number };
+							    .number = op->result_number,
+							    .ttl_ms = op->result_ttl_ms };
 		op_free(op);
 	}
 	return n;

@@ -56,3 +56,10 @@ enum clock_verdict clock_judge(const struct clock *c, uint64_t expiry_ms, uint64
 		return CLOCK_EXPIRED;
 	return CLOCK_UNSURE;
 }
+
+uint64_t clock_left_ms(const struct clock *c, uint64_t expiry_ms, uint64_t now_ns)
+{
+	int64_t left = (int64_t)expiry_ms * NS_PER_MS - ((int64_t)now_ns + low_at(c, now_ns));
+
+	return c->known && left > NS_PER_MS ? (uint64_t)left / NS_PER_MS : 1;
+}

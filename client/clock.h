@@ -32,4 +32,7 @@ void clock_learn(struct clock *clock, uint64_t clock_ms, uint64_t sent_ns, uint6
 enum clock_verdict clock_judge(const struct clock *clock, uint64_t expiry_ms, uint64_t begun_ns,
 			       uint64_t now_ns);
 
+/* How long until expiry_ms of kvd's clock, at least 1: about, and not too short. */
+uint64_t clock_left_ms(const struct clock *clock, uint64_t expiry_ms, uint64_t now_ns);
+
 #endif

@@ -141,6 +141,9 @@ static void deliver(struct op *op, const struct layout_item *item, const uint8_t
 		op->session->counters.mirror_hits++;
 	op->result_bytes = bytes;
 	op->result_version = layout_state_version(item->state);
+	op->result_ttl_ms = item->expiry_ms ? clock_left_ms(&op->session->clock, item->expiry_ms,
+							    session_now_ns())
+					    : 0;
 	if (op->allocate && !op->allocated && !allocate(op, bytes))
 		return;
 	if (bytes > op->value.bytes) {
@@ -1158,7 +1161,8 @@ void get_reply(struct op *op, const uint8_t *payload)
 {
 	const struct wire_reply *r = &op->reply;
 	struct layout_item item = { .state = layout_state(r->version, LAYOUT_LIVE, 0),
-				    .lengths = layout_lengths(r->value_bytes, op->key_bytes) };
+				    .lengths = layout_lengths(r->value_bytes, op->key_bytes),
+				    .expiry_ms = r->word };
 
 	if (r->status == WIRE_NOT_FOUND) {
 		not_found(op);

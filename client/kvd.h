@@ -279,6 +279,7 @@ struct kvd_completion {
 	size_t value_bytes; /* of a GET, PUT, append: the value's length */
 	uint64_t version;
 	int64_t number;     /* of kvd_submit_incr: the sum */
+	uint64_t ttl_ms;    /* of a GET: about what is left of its time to live; 0: for ever */
 };
 
 int kvd_submit_get(kvd_session *session, const void *key, size_t key_bytes, void *value,

@@ -159,6 +159,7 @@ struct op {
 	int result;
 	size_t result_bytes;
 	uint64_t result_version;
+	uint64_t result_ttl_ms;
 	int64_t result_number;
 	struct wire_reply reply;
 	uint64_t sent_ns;

@@ -169,7 +169,7 @@ struct wire_reply {
 	uint64_t version;  /* of the item; WIRE_KEYS: the next cursor, 0 at the end */
 	uint64_t value_bytes;
 	uint64_t bucket;   /* number of the bucket that holds the entry, or ~0 */
-	uint64_t word;     /* the entry */
+	uint64_t word;     /* the entry; WIRE_GET: when the value expires, or the copy */
 	uint64_t buckets;  /* buckets in use */
 	uint64_t clock_ms; /* kvd's clock */
 };

@@ -2,7 +2,7 @@
 # bash completion of kvcli(1)
 
 _kvcli_commands='put get del exists keys flush lock update txn put-tree get-tree check-tree ping
-	backup info stats user devices doctor counters help'
+	export import top backup info stats user devices doctor counters help'
 
 # The first word that is no option, nor the argument of one.
 _kvcli_command()
@@ -27,7 +27,10 @@ _kvcli_options()
 	flush) echo '--yes --help' ;;
 	lock | update) echo '--timeout --help' ;;
 	put-tree | get-tree | check-tree) echo '--prefix --help' ;;
+	export) echo '--prefix --json --help' ;;
+	import) echo '--from --check --help' ;;
 	ping) echo '--count --help' ;;
+	top) echo '--interval --count --help' ;;
 	stats) echo '--json --help' ;;
 	user) echo '--users --help' ;;
 	counters) echo '--all --help' ;;
@@ -59,6 +62,7 @@ _kvcli()
 		case $word,$command in
 		-*,*) words=$(_kvcli_options "$command") ;;
 		,help | *,help | *,) words=$_kvcli_commands ;;
+		*,import | *,export) compopt -o default; COMPREPLY=(); return ;;
 		*,*-tree) compopt -o dirnames; COMPREPLY=(); return ;;
 		esac
 		;;

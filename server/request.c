@@ -207,6 +207,7 @@ static enum request_fate do_get(struct request *r)
 		payload = copy ? 0 : result.value_bytes;
 		reply->version = result.version;
 		reply->value_bytes = result.value_bytes;
+		reply->word = result.expiry_ms;
 		if (copy) {
 			r->conn->copy = copy;
 			reply->flags = WIRE_COPY;

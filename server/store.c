@@ -759,6 +759,7 @@ int store_get(struct store_worker *w, const struct store_change *c, void *buf, s
 		return STORE_ASIDE;
 	if (k.old) {
 		tell(w->store, &k, r);
+		r->expiry_ms = k.old->expiry_ms;
 		status = WIRE_OK;
 		if (r->value_bytes <= buf_bytes)
 			memcpy(buf, k.old->data + c->key_bytes, r->value_bytes);

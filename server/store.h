@@ -111,6 +111,7 @@ struct store_result {
 	uint64_t bucket;
 	unsigned slot;
 	uint64_t word;
+	uint64_t expiry_ms; /* of store_get */
 	bool moved; /* the entry is another than before */
 };
 

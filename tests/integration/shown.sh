@@ -56,7 +56,7 @@ fi
 
 small() {
 	sed -E -e "s|/etc/|$tmp/etc/|g" -e "s|/var/|$tmp/var/|g" -e 's/--memory [0-9]+G/--memory 64M/' -e 's/(recordcount|operationcount)=[0-9]+/\1=1000/g' \
-		-e 's/--duration [0-9]+/--duration 1/' -e 's/kvbench raw -s .*/& --duration 20ms/' <<<"$1"
+		-e 's/--duration [0-9]+/--duration 1/' -e 's/kvcli top/& --interval 50ms/' -e 's/kvbench raw -s .*/& --duration 20ms/' <<<"$1"
 }
 
 server_pid=''

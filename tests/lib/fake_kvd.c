@@ -8,7 +8,7 @@
  * so that a program that counts on an order fails.  Trouble on
  * demand: a server named "nobody" can't be reached; a key that begins with
  * "!full" or "!lost" fails so, and "!dead" fails the whole session from
- * kvd_poll(); "!grown" is longer than any buffer at first.
+ * kvd_poll(); "!grown" is longer than any buffer that was not made for it.
  */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -378,9 +378,10 @@ int kvd_submit_get(kvd_session *s, const void *key, size_t key_bytes, void *valu
 					   value_bytes_max, tag });
 }
 
-int kvd_submit_put(kvd_session *s, const void *key, size_t key_bytes, const void *value,
-		   size_t value_bytes, void *tag)
+int kvd_submit_put_with(kvd_session *s, const void *key, size_t key_bytes, const void *value,
+			size_t value_bytes, const struct kvd_change *change, void *tag)
 {
+	(void)change;
 	return submit(s, (struct pending){ PUT, (void *)(uintptr_t)key, key_bytes, NULL, value,
 					   value_bytes, tag });
 }
@@ -393,7 +394,8 @@ int kvd_submit_del(kvd_session *s, const void *key, size_t key_bytes, void *tag)
 
 static void complete(kvd_session *s, const struct pending *p, struct kvd_completion *c)
 {
-	size_t room = begins(p->key, p->key_bytes, "!grown") ? 0 : p->value_bytes;
+	bool grown = begins(p->key, p->key_bytes, "!grown") && p->value_bytes >= 4096;
+	size_t room = grown ? 0 : p->value_bytes;
 
 	*c = (struct kvd_completion){ .tag = p->tag };
 	if (p->op == GET)

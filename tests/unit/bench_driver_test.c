@@ -96,7 +96,8 @@ static const char *session_error(const struct store_session *session)
 static void done(struct memory_session *s, void *tag, int result, size_t bytes)
 {
 	assert_true(s->count < 64);
-	s->done[s->count++] = (struct kvd_completion){ tag, result, bytes, 1, 0 };
+	s->done[s->count++] = (struct kvd_completion){ .tag = tag, .result = result,
+							.value_bytes = bytes, .version = 1 };
 }
 
 static bool is_nth(unsigned number, unsigned every)
