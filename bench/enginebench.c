@@ -482,9 +482,9 @@ static void case_mirror(void)
 		unsigned part = parts[i % 4];
 		uint64_t (*next)(void *) = i < 4 ? engine_uniform : zipfian;
 		engine_connect(&engine, part ? (size_t)(index / part) : NO_MIRROR, false);
-		engine_gets(&engine, 3 * engine.keys, 16, next, &engine);
+		engine_gets(&engine, 2 * engine.keys, 16, next, &engine);
 		struct kvd_counters a = engine_counters(&engine);
-		engine_gets(&engine, engine.keys, 16, next, &engine);
+		engine_gets(&engine, engine.keys / 4, 16, next, &engine);
 		struct kvd_counters b = engine_counters(&engine);
 		snprintf(name, sizeof name, "%s_%s%u_trips", i < 4 ? "uniform" : "zipfian",
 			 part ? "1/" : "", part);
