@@ -12,9 +12,42 @@
 #define LINE_BYTES 64
 
 /*
- * These copies are a network card's: what orders them with the program's own
- * accesses runs through another process, which ThreadSanitizer can't see.
+ * ThreadSanitizer looks at the private side of these copies, and not at the shared
+ * one, of which it would tell races that are none:
+ *
+ * A READ of memory that its owner changes is what RDMA is.  The words are atomic,
+ * so what comes of it is a torn value, which the reader's program has to find, and
+ * nothing else.
+ *
+ * Where the owner does hand its memory over before (it writes, then tells the
+ * peer, whose request the control thread here executes) the order holds: the
+ * program's write, its post (sq_lock, release of the ring's tail), the peer's poll
+ * (acquire of the tail), the peer's request, a message of a socket, this copy.  Two
+ * of these steps are the peer's, in another process, where ThreadSanitizer sees
+ * nothing.  The same holds the other way: this copy, the answer's message, the
+ * peer's completion, the peer's post, the program's poll.
+ *
+ * The private side is the buffer of a request: from the post to the poll of its
+ * completion it is the device's, and all steps between take locks of this process.
+ * A program that touches it meanwhile is told of it.
  */
+#if defined(__SANITIZE_THREAD__)
+#define SV_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SV_TSAN 1
+#endif
+#endif
+
+#ifdef SV_TSAN
+void __tsan_read_range(void *addr, long bytes);
+void __tsan_write_range(void *addr, long bytes);
+#define PRIVATE_IS_READ(addr, bytes) __tsan_read_range((void *)(uintptr_t)(addr), (long)(bytes))
+#define PRIVATE_IS_WRITTEN(addr, bytes) __tsan_write_range(addr, (long)(bytes))
+#else
+#define PRIVATE_IS_READ(addr, bytes) ((void)0)
+#define PRIVATE_IS_WRITTEN(addr, bytes) ((void)0)
+#endif
 #define AS_A_CARD __attribute__((no_sanitize("thread")))
 
 typedef uint64_t __attribute__((may_alias)) word_t;
@@ -63,6 +96,7 @@ AS_A_CARD void sv_copy_from_shared(void *dst, const void *shared, size_t bytes)
 	uint8_t *to = dst;
 	size_t n = bytes_to_word(src, bytes);
 
+	PRIVATE_IS_WRITTEN(dst, bytes);
 	load_bytes(to, src, n);
 	for (; bytes - n >= 32; n += 32) {
 		fetch_word(to + n, src + n);
@@ -81,6 +115,7 @@ AS_A_CARD void sv_copy_to_shared(void *shared, const void *src, size_t bytes)
 	uint8_t *to = shared;
 	size_t n = bytes_to_word(to, bytes);
 
+	PRIVATE_IS_READ(src, bytes);
 	store_bytes(to, from, n);
 	for (; bytes - n >= 8; n += 8) {
 		uint64_t word;
