@@ -179,7 +179,7 @@ int kvd_exists(kvd_session *session, const void *key, size_t key_bytes, size_t *
 /*
  * Stores a value, new or over the old one, for ever.  Sets *version if not NULL.
  * KVD_EFULL: the table has no room for it; the old value stays.  No two changes
- * give the same version.
+ * give the same version, and a later one of the key has the greater.
  */
 int kvd_put(kvd_session *session, const void *key, size_t key_bytes, const void *value,
 	    size_t value_bytes, uint64_t *version);

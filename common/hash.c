@@ -75,6 +75,11 @@ uint64_t hash_item_end(struct hash_stream *s, uint64_t version, uint64_t offset)
 	return seal(XXH3_64bits_digest(state_of(s)), version, offset);
 }
 
+uint64_t hash_item_of(uint64_t bytes, uint64_t version, uint64_t offset)
+{
+	return seal(bytes, version, offset);
+}
+
 uint64_t hash_item_split(const struct layout_item *head, size_t key_bytes, const void *value,
 			 size_t value_bytes, uint64_t version, uint64_t offset)
 {

@@ -46,5 +46,7 @@ void hash_item_begin(struct hash_stream *stream, const struct layout_item *head,
 void hash_add(struct hash_stream *stream, const void *data, size_t bytes);
 uint64_t hash_bytes_end(struct hash_stream *stream);
 uint64_t hash_item_end(struct hash_stream *stream, uint64_t version, uint64_t offset);
+/* What hash_item_end() makes of the hash_bytes_end() of an item's stream. */
+uint64_t hash_item_of(uint64_t bytes, uint64_t version, uint64_t offset);
 
 #endif

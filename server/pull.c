@@ -206,7 +206,7 @@ static void advance(struct worker *w, struct pull *p)
 			finish(w, p, WIRE_EPULL, &(struct store_result){ .bucket = ~0ull });
 			return;
 		}
-		store_item_seal_stream(&w->store, p->item, &p->item_hash);
+		store_item_hash_stream(p->item, &p->item_hash);
 		p->complete = true;
 		p->report_ns = clock_ns() + REPORT_FIRST_NS;
 	}

@@ -347,6 +347,9 @@ static void overwrite(struct store_worker *w, const struct layout_item *image, s
 	state_store(item, image->state);
 }
 
+/* Dead, and its checksum is as yet that of all but version and place. */
+#define HASHED layout_state(0, LAYOUT_DEAD, 1)
+
 void store_item_seal(struct store_worker *w, struct layout_item *item)
 {
 	uint64_t version = layout_state_version(item->state);
@@ -354,17 +357,18 @@ void store_item_seal(struct store_worker *w, struct layout_item *item)
 	if (version)
 		return;
 	version = next_version(w->store);
-	item->checksum = item_checksum(w->store, item, version);
+	if (item->state == HASHED)
+		item->checksum = hash_item_of(item->checksum, version,
+					      table_offset(w->store->table, item));
+	else
+		item->checksum = item_checksum(w->store, item, version);
 	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
 }
 
-void store_item_seal_stream(struct store_worker *w, struct layout_item *item,
-			    struct hash_stream *stream)
+void store_item_hash_stream(struct layout_item *item, struct hash_stream *stream)
 {
-	uint64_t version = next_version(w->store);
-
-	item->checksum = hash_item_end(stream, version, table_offset(w->store->table, item));
-	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
+	item->checksum = hash_bytes_end(stream);
+	state_store(item, HASHED);
 }
 
 static void update_elsewhere(struct store_worker *w, struct work *k, struct layout_item *item,

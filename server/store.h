@@ -170,13 +170,13 @@ struct layout_item *store_item_new(struct store_worker *worker, const void *key,
 void store_item_delete(struct store_worker *worker, struct layout_item *item);
 
 /*
- * Gives a filled-in item its version and checksum ahead of store_put, which does
- * so under locks that others wait for: do it for long items.
+ * Gives a filled-in item its version and checksum, which store_put would do under locks
+ * of buckets that others wait for: do it for long items.  The stripe is marked, so that
+ * versions of a key grow in the order of its changes.
  */
 void store_item_seal(struct store_worker *worker, struct layout_item *item);
-/* The same, from a stream that has all of the item. */
-void store_item_seal_stream(struct store_worker *worker, struct layout_item *item,
-			    struct hash_stream *stream);
+/* The long part of it, ahead of the mark: from a stream that has all of the item. */
+void store_item_hash_stream(struct layout_item *item, struct hash_stream *stream);
 
 /* The largest value whose item could ever fit. */
 bool store_fits(const struct store *store, uint64_t item_bytes);

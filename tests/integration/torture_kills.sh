@@ -12,7 +12,7 @@ run_torture() {
 }
 
 run_torture --clients 4 --kill 200 --seed 1
-run_torture --clients 2 --threads 3 --keys 6 --kill 500 --seed 2
+run_torture --clients 2 --threads 3 --keys 2 --kill 500 --seed 2
 run_torture --clients 4 --keys 3 --value-max 600 --no-mirror --seed 3
 settled() { [ "$(stat connections)" = 1 ]; }
 wait_for settled || fail "connections of dead clients stay"

@@ -7,6 +7,7 @@
  * is extended in all possible ways until it did.  None left: a violation.
  *
  * What keeps the sets small:
+ * - Versions, where they are known, tell the order of the puts.
  * - A read that fits a configuration takes effect at once: it changes nothing.
  * - A put of unknown result whose value was read by someone took effect before
  *   that read returned: this is its return.
@@ -30,6 +31,7 @@
 struct config {
 	uint64_t value;
 	uint64_t done; /* the operations under way that took effect, by slot */
+	uint64_t version; /* of the last put whose version is known */
 	uint32_t puts; /* of unknown result that were used */
 	uint32_t dels;
 };
@@ -110,7 +112,7 @@ static bool grow(struct configs *s)
 static bool is_covered(const struct config *a, const struct config *by)
 {
 	return by->value == a->value && by->done == a->done && by->puts <= a->puts &&
-	       by->dels <= a->dels;
+	       by->dels <= a->dels && by->version <= a->version;
 }
 
 /*
@@ -153,6 +155,9 @@ static bool changes_nothing(const struct linear_op *op)
 static bool apply(const struct linear_op *op, struct config *c)
 {
 	if (op->kind == LINEAR_PUT) {
+		if (op->version && op->version < c->version)
+			return false;
+		c->version = op->version ? op->version : c->version;
 		c->value = op->value;
 		return true;
 	}
@@ -197,12 +202,27 @@ static bool is_waiting(const struct check *k, const struct config *c, bool not_f
 	return false;
 }
 
+/* Puts take effect in the order of their versions, where those are known. */
+static bool is_too_early(const struct check *k, const struct config *c, const struct linear_op *op)
+{
+	if (op->kind != LINEAR_PUT || !op->version)
+		return false;
+	for (unsigned i = 0; i < SLOTS; i++) {
+		const struct linear_op *other = k->slot[i];
+		if (other && !(c->done >> i & 1) && other->kind == LINEAR_PUT && other->version &&
+		    other->version < op->version)
+			return true;
+	}
+	return false;
+}
+
 /* All that can happen next in a configuration. */
 static bool extend(struct check *k, struct config c, unsigned slot)
 {
 	for (unsigned i = 0; i < SLOTS; i++) {
 		struct config next = c;
-		if (!k->slot[i] || (c.done >> i & 1) || !apply(k->slot[i], &next))
+		if (!k->slot[i] || (c.done >> i & 1) || is_too_early(k, &c, k->slot[i]) ||
+		    !apply(k->slot[i], &next))
 			continue;
 		next.done |= 1ull << i;
 		if (!sort_out(k, next, slot))
@@ -336,6 +356,7 @@ static enum linear_verdict settle(struct linear_op *ops, size_t n, struct linear
 		if (put->result == LINEAR_UNKNOWN) {
 			put->result = LINEAR_DONE;
 			put->return_ns = op->return_ns;
+			put->version = version;
 		}
 		if (op->return_ns < put->invoke_ns)
 			return fail(k, LINEAR_VIOLATION, op, "a value was read before its put");
@@ -360,6 +381,27 @@ static size_t make_events(struct linear_op *ops, size_t n, struct event *events)
 	return m;
 }
 
+/* Versions only grow: an operation has none under that of one that ended before. */
+static enum linear_verdict check_versions(const struct event *events, size_t n, uint64_t *floors,
+					  const struct linear_op *ops, struct check *k)
+{
+	uint64_t highest = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct linear_op *op = events[i].op;
+		if (!events[i].is_return) {
+			floors[op - ops] = highest;
+			continue;
+		}
+		if (!op->version)
+			continue;
+		if (op->version < floors[op - ops])
+			return fail(k, LINEAR_VIOLATION, op, "an older version after a newer one");
+		highest = op->version > highest ? op->version : highest;
+	}
+	return LINEAR_OK;
+}
+
 static enum linear_verdict run(struct check *k, const struct event *events, size_t n)
 {
 	struct config first = { 0 };
@@ -382,9 +424,10 @@ static enum linear_verdict check_key(struct check *k, struct linear_op *ops, siz
 {
 	struct linear_op **refs = calloc(n, sizeof *refs);
 	struct event *events = calloc(2 * n, sizeof *events);
+	uint64_t *floors = calloc(n, sizeof *floors);
 	enum linear_verdict v = LINEAR_UNDECIDED;
 
-	if (!refs || !events) {
+	if (!refs || !events || !floors) {
 		v = fail(k, LINEAR_UNDECIDED, ops, "out of memory");
 		goto out;
 	}
@@ -393,9 +436,12 @@ static enum linear_verdict check_key(struct check *k, struct linear_op *ops, siz
 		goto out;
 	size_t m = make_events(ops, n, events);
 	v = run(k, events, m);
+	if (v == LINEAR_OK)
+		v = check_versions(events, m, floors, ops, k);
 out:
 	free(refs);
 	free(events);
+	free(floors);
 	return v;
 }
 

@@ -4,7 +4,7 @@
  * per key that changes at one instant between each operation's call and return.
  *
  * A key is absent at first, or holds a value; no two puts store the same value.
- * A version, where it is known, belongs to one value; their order means nothing.
+ * Versions, where they are known, grow with each put of a key.
  */
 #ifndef TESTS_LIB_LINEAR_H
 #define TESTS_LIB_LINEAR_H

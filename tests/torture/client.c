@@ -16,7 +16,7 @@
 #include "tests/torture/torture.h"
 #include "tests/torture/value.h"
 
-#define BATCH 4
+#define BATCH 8
 /* As long as kvd's stop, nearly: what takes that long waited for kvd. */
 #define BLOCKED_NS 150000000ull
 

@@ -113,6 +113,7 @@ static void test_versions(void **state)
 {
 	struct linear_op good[] = { PUT(7, 1, 10), PUT(8, 1, 10), GET(8, 11, 12) };
 	struct linear_op two[] = { PUT(7, 1, 2), GET(7, 3, 4) };
+	struct linear_op back[] = { PUT(7, 1, 2), PUT(8, 3, 4) };
 
 	(void)state;
 	good[0].version = 3;
@@ -121,6 +122,9 @@ static void test_versions(void **state)
 	two[0].version = 3;
 	two[1].version = 4;
 	expect(LINEAR_VIOLATION, two, COUNT(two), __LINE__);
+	back[0].version = 4;
+	back[1].version = 3;
+	expect(LINEAR_VIOLATION, back, COUNT(back), __LINE__);
 }
 
 static void test_keys_are_independent(void **state)
