@@ -274,6 +274,17 @@ void gate_user_name(struct gate *g, const struct conn *c, char name[AUTH_NAME_BY
 	pthread_mutex_unlock(&g->lock);
 }
 
+uint64_t gate_secret(const struct gate *g, const struct user *user, uint64_t secret)
+{
+	uint8_t text[sizeof secret + sizeof user->name] = { 0 };
+	uint64_t worth;
+
+	memcpy(text, &secret, sizeof secret);
+	memcpy(text + sizeof secret, user->name, sizeof user->name);
+	crypto_shorthash((uint8_t *)&worth, text, sizeof text, g->bucket_key);
+	return worth;
+}
+
 int gate_rights(const struct server *s, enum role role)
 {
 	int rights = role >= ROLE_READ ? IBV_ACCESS_REMOTE_READ : 0;

@@ -54,6 +54,11 @@ size_t gate_welcome(struct gate *gate, const struct conn *conn, const struct wir
 /* Any thread: as whom a connection was admitted; "" if not yet, or without users. */
 void gate_user_name(struct gate *gate, const struct conn *conn,
 		    char name[AUTH_NAME_BYTES_MAX + 1]);
+/*
+ * Any thread: what a session's secret (of its hello, for WIRE_FATE) is worth when this
+ * user says it.  It crosses the wire: somebody else who heard it gets another one.
+ */
+uint64_t gate_secret(const struct gate *gate, const struct user *user, uint64_t secret);
 /* What remote rights a role has. */
 int gate_rights(const struct server *server, enum role role);
 

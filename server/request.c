@@ -151,7 +151,7 @@ static enum request_fate do_hello(struct request *r)
 		conn_close(c, "its queue pair has other remote rights than its user");
 		return REQUEST_DONE;
 	}
-	c->fate = fate_ring_new(r->head->value_checksum, c->credits);
+	c->fate = fate_ring_new(gate_secret(s->gate, &c->user, r->head->value_checksum), c->credits);
 	if (!c->fate) {
 		conn_close(c, "no memory for it");
 		return REQUEST_DONE;
@@ -554,12 +554,13 @@ static enum request_fate do_fate(struct request *r)
 	struct server *s = r->worker->server;
 	const struct wire_request *q = r->head;
 	struct fate fate = { .status = WIRE_OK };
+	uint64_t secret = gate_secret(s->gate, &r->conn->user, q->value_checksum);
 
-	enum wire_status found = fates_find(s->fates, q->version, q->value_checksum,
+	enum wire_status found = fates_find(s->fates, q->version, secret,
 					    (uint32_t)q->value_bytes, &fate);
 	if (found == WIRE_EUNSUPPORTED && q->version != r->conn->connection_id &&
 	    server_knows(s, q->version)) {
-		worker_fence_id(s, q->version & LAYOUT_LOCK_CONNECTION_MASK, q->value_checksum);
+		worker_fence_id(s, q->version & LAYOUT_LOCK_CONNECTION_MASK, secret);
 		found = WIRE_EBUSY;
 	}
 	struct tx *tx = reply_new(r->worker, r->conn, q, found);
