@@ -7,8 +7,7 @@
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 requires_durability
 requires cc
-[ -z "$(nm "$KVD_BUILD/kvd" 2>/dev/null | grep -m 1 -e __asan_init -e __tsan_init)" ] ||
-	skip "a sanitizer's runtime has to come first"
+! is_sanitized || skip "a sanitizer's runtime has to come first"
 cc -shared -fPIC -o "$tmp/bad_disk.so" "$KVD_SOURCE/tests/lib/bad_disk.c" || fail "cc"
 export BAD_DISK=$tmp/bad
 data=$tmp/data

@@ -163,6 +163,9 @@ launch_kvd() {
 	export KVD_PID
 }
 
+# Whether kvd was built with a sanitizer, whose own memory says nothing of kvd's.
+is_sanitized() { nm "$KVD_BUILD/kvd" 2>/dev/null | grep -q -m 1 -e __asan_init -e __tsan_init; }
+
 # What a sanitizer found in a program is a failure, however it ended.
 check_log() {
 	! grep -E 'Sanitizer|runtime error:' "$1" || fail "a sanitizer reported something"
