@@ -108,13 +108,13 @@ const struct cli_command cli_commands[] = {
 	  "standard output, and stores that: atomically, with the key locked. An absent key\n"
 	  "is empty input. If the filter fails nothing is stored, and the status is its.",
 	  lock_options, 2, ANY, cli_update },
-	{ "txn", "[OPERATION...]", "several keys, all or nothing",
+	{ "txn", "[OPERATION...]", "keys, all or nothing",
 	  "Does a batch of operations in one, or none of them: get KEY, put KEY VALUE,\n"
 	  "del KEY, check KEY VALUE (it has just this value), present KEY, absent KEY. Each\n"
 	  "is one word, or one line of standard input, written as in the shell. Nobody sees\n"
-	  "part of it. A check that fails ends it with status 1, and nothing is done. Values\n"
-	  "are printed when all is done, a line each. With a change at most 16 keys and\n"
-	  "8,000 bytes.", NULL, 0, ANY, cli_txn },
+	  "part of it. A check that fails ends it with status 1, and nothing is done.\n"
+	  "Values are printed when all is done, a line each. With a change at most 16\n"
+	  "keys and 8,000 bytes.", NULL, 0, ANY, cli_txn },
 	{ "put-tree", "DIR", "store a folder's files",
 	  "Stores each regular file below DIR under its path from there, as in lib/a.txt.\n"
 	  "Symbolic links and empty folders are left out.", tree_options, 1, 1, cli_put_tree },
@@ -133,8 +133,8 @@ const struct cli_command cli_commands[] = {
 	  "with a copy of that folder as --data-dir.", NULL, 1, 1, cli_backup },
 	{ "export", "FILE | -", "write all keys to a file",
 	  "Writes every key with its value and what is left of its time to live to a file,\n"
-	  "which gets its name once it is whole. What is changed meanwhile is in it with the\n"
-	  "old value or the new one.", export_options, 1, 1, cli_export },
+	  "which gets its name once it is whole. What is changed meanwhile is in it with\n"
+	  "the old value or the new one.", export_options, 1, 1, cli_export },
 	{ "import", "FILE | -", "store an export's keys",
 	  "Stores what export wrote, in either format, over what is there. If it is cut off\n"
 	  "it tells where, and how to go on from there.", import_options, 1, 1, cli_import },

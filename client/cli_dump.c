@@ -136,32 +136,41 @@ static enum dump_got damaged(struct dump_reader *r, const char *what)
 	return DUMP_DAMAGED;
 }
 
-/* So many bytes more into the buffer, fewer at the end of the file. */
-static enum dump_got take(struct dump_reader *r, size_t bytes)
+/* Up to so many bytes more into the buffer, as many as one read gives; *got of them. */
+static enum dump_got take_some(struct dump_reader *r, size_t bytes, size_t *got)
 {
-	while (bytes > 0) {
-		size_t part = bytes < READ_BYTES ? bytes : READ_BYTES;
+	/* Grows with what is there: a length that lies costs nothing. */
+	if (!dump_room(&r->buf, &r->room, r->used, bytes)) {
+		r->error = ENOMEM;
+		return DUMP_FAILED;
+	}
+	ssize_t n = -1;
+	for (errno = EINTR; n < 0 && errno == EINTR;) {
 		if (r->stop && *r->stop)
 			return DUMP_STOPPED;
-		/* Grows with what is there: a length that lies costs nothing. */
-		if (!dump_room(&r->buf, &r->room, r->used, part)) {
-			r->error = ENOMEM;
-			return DUMP_FAILED;
-		}
-		ssize_t n = read(r->fd, r->buf + r->used, part);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			r->error = errno;
-			return DUMP_FAILED;
-		}
-		if (n == 0)
-			return DUMP_CUT;
-		r->used += (size_t)n;
-		r->at += (uint64_t)n;
-		bytes -= (size_t)n;
+		n = read(r->fd, r->buf + r->used, bytes);
 	}
-	return DUMP_RECORD;
+	if (n < 0) {
+		r->error = errno;
+		return DUMP_FAILED;
+	}
+	if (n == 0 && r->stop && *r->stop)
+		return DUMP_STOPPED; /* perhaps the end is one of those who were stopped, too */
+	*got = (size_t)n;
+	r->used += (size_t)n;
+	r->at += (uint64_t)n;
+	return n ? DUMP_RECORD : DUMP_CUT;
+}
+
+/* So many bytes more, fewer at the end of the file. */
+static enum dump_got take(struct dump_reader *r, size_t bytes)
+{
+	enum dump_got got = DUMP_RECORD;
+	size_t n = 0;
+
+	for (; bytes > 0 && got == DUMP_RECORD; bytes -= n)
+		got = take_some(r, bytes < READ_BYTES ? bytes : READ_BYTES, &n);
+	return got;
 }
 
 /* To a byte of the file, also where that can't be sought. */
@@ -277,7 +286,7 @@ static enum dump_got next_record(struct dump_reader *r, struct dump_item *item)
 static enum dump_got next_line(struct dump_reader *r, size_t *bytes)
 {
 	enum dump_got got = DUMP_RECORD;
-	size_t looked = r->next;
+	size_t looked = r->next, some;
 
 	for (;;) {
 		uint8_t *end = r->used > looked ? memchr(r->buf + looked, '\n', r->used - looked) : NULL;
@@ -295,7 +304,7 @@ static enum dump_got next_line(struct dump_reader *r, size_t *bytes)
 			r->next = 0;
 		}
 		looked = r->used;
-		got = take(r, 65536);
+		got = take_some(r, 65536, &some); /* lines as they come */
 		if (got != DUMP_RECORD && got != DUMP_CUT)
 			return got;
 	}

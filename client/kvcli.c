@@ -49,12 +49,11 @@ static void print_help(void)
 {
 	struct options o = { 0 };
 
-	puts("Usage: kvcli [OPTION]... COMMAND [WORD]...\n"
-	     "       kvcli [OPTION]...    a shell; from a pipe, a batch of commands\n");
+	puts("Usage: kvcli [OPTION]... [COMMAND [WORD]...]    no COMMAND: a shell, or a batch");
 	cli_command_list();
 	puts("\nOptions, before the command (kvcli COMMAND --help shows a command's own):");
 	parse_options(&o, 0, NULL, NULL, 0);
-	puts("\nStatus: 0 done, 1 not found, 2 wrong use or file, 3 server or connection.");
+	puts("Status: 0 done, 1 not found, 2 wrong use or file, 3 server or connection.");
 }
 
 static int usage(struct cli *cli, const char *text)

@@ -7,6 +7,7 @@ start_kvd --memory 512M
 
 # Any key and value; empty, short, long; some that expire.
 n=$(scaled 3000)
+[ $n -ge 300 ] || n=300
 for ((i = 0; i < n; i++)); do
 	echo "put \"key $i \\x00\\xff\" \"value $i \\n \\\"\\\\ \\xc3\\xa4 $((i * i))\""
 done | kvcli >"$tmp/out" || fail "put"

@@ -7,7 +7,7 @@
 # ------------------------------------------------------------- configuration
 example=$KVD_SOURCE/doc/kvd.conf.example
 for option in $(kvd --help | grep -Eo -- '(^|[ ,])--[a-z][a-z-]+' | grep -Eo -- '[a-z][a-z-]+'); do
-	case $option in help | version | config | check-config) continue ;; esac
+	case $option in help | version | config | check-config | check) continue ;; esac
 	[ "$(grep -c "^# $option = " "$example")" = 1 ] || fail "kvd.conf.example: $option"
 done
 expect 0 kvd --check-config --config "$example"
