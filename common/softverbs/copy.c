@@ -31,14 +31,6 @@
  * completion it is the device's, and all steps between take locks of this process.
  * A program that touches it meanwhile is told of it.
  */
-#if defined(__SANITIZE_THREAD__)
-#define SV_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SV_TSAN 1
-#endif
-#endif
-
 #ifdef SV_TSAN
 void __tsan_read_range(void *addr, long bytes);
 void __tsan_write_range(void *addr, long bytes);

@@ -30,6 +30,15 @@
 #define SV_MAX_MSG_BYTES (1u << 30)
 #define SV_EMPTY_POLLS_MAX 64
 
+/* A build with ThreadSanitizer, which gcc and clang tell in two ways. */
+#if defined(__SANITIZE_THREAD__)
+#define SV_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SV_TSAN 1
+#endif
+#endif
+
 #define SV_CONTAINER(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 struct sv_peer;

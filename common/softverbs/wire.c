@@ -52,13 +52,6 @@
  * are on one queue pair, so that is what is annotated.  A program that takes a message
  * that is no answer for one would not be found out: that much is given up.
  */
-#if defined(__SANITIZE_THREAD__)
-#define SV_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SV_TSAN 1
-#endif
-#endif
 #ifdef SV_TSAN
 #include <sanitizer/tsan_interface.h>
 #define SENT_TO_PEER(qp) __tsan_release(&(qp)->tx)

@@ -49,6 +49,8 @@ for file in "$mutations"/*.sed; do
 	build_broken slow "$mutation"
 	case=$(sed -n '2s/^# //p' "$file") before=$SECONDS
 	# It takes a coincidence, for which a busy machine may give little occasion.
-	run_case "$case" 400 && run_case "$case" 400 && run_case "$case" 400 && fail "$mutation: nobody notices"
+	while run_case "$case" 400; do
+		[ $((SECONDS - before)) -lt 60 ] || fail "$mutation: nobody notices within a minute"
+	done
 	say "$mutation: noticed after $((SECONDS - before)) s: $(head -1 "$tmp/case.log")"
 done
