@@ -206,8 +206,8 @@ int kvd_session_new(kvd_client *client, kvd_session **session)
 	s->event_fd = -1;
 	spin_init(&s->spin);
 	if (getrandom(&s->secret, sizeof s->secret, 0) != sizeof s->secret)
-		s->secret = session_now_ns() ^ (uintptr_t)s;
-	if (!client->verbs)
+		rc = err_set_errno(&s->err, KVD_EDEVICE, errno, "no random number for a session");
+	else if (!client->verbs)
 		rc = KVD_EINVAL;
 	else if ((rc = new_memory(s)))
 		err_set(&s->err, rc, "out of memory");
