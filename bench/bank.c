@@ -36,7 +36,6 @@ static struct {
 	const char *credentials;
 	int threads;
 	int accounts;
-	const char *duration;
 	double seconds;
 	int seed;
 	const char *json_path;
@@ -53,7 +52,7 @@ static const struct opt table[] = {
 	  "threads that transfer, with a connection each (2)" },
 	{ "accounts", 'n', OPT_INT, &o.accounts, 2, KVD_TXN_READS_MAX, NULL, "N",
 	  "accounts (1000)" },
-	{ "duration", 0, OPT_STRING, &o.duration, 0, 0, NULL, "S",
+	{ "duration", 0, OPT_TIME, &o.seconds, 0, OPTIONS_SECONDS_MAX, NULL, "S",
 	  "seconds to run, or 2m, 1h (10)" },
 	{ "seed", 0, OPT_INT, &o.seed, 0, INT32_MAX, NULL, "N", "another sequence of transfers (1)" },
 	{ "json", 0, OPT_STRING, &o.json_path, 0, 0, NULL, "FILE", "the figures, as JSON" },
@@ -442,8 +441,6 @@ static int parse(int argc, char **argv, struct err *err)
 		return -1;
 	if (operand < argc)
 		return err_set(err, -1, "'%s' is not an option", argv[operand]);
-	if (o.duration != NULL && (o.seconds = options_parse_time(o.duration)) < 0)
-		return err_set(err, -1, "--duration: '%s' is not a time", o.duration);
 	return 0;
 }
 

@@ -40,7 +40,7 @@ static const char *property_file, *property, *stores_socket;
 	  "RDMA device; soft: the software device" },                                              \
 	{ "credentials", 0, OPT_STRING, &V->credentials, 0, 0, NULL, "FILE",                       \
 	  "who you are, for kvd ($KVD_CREDENTIALS_FILE)" },                                        \
-	{ "timeout", 0, OPT_STRING, &V->timeout, 0, 0, NULL, "TIME",                               \
+	{ "timeout", 0, OPT_TIME, &V->timeout_seconds, 0, TIMEOUT_SECONDS_MAX, NULL, "TIME",       \
 	  "of each operation: 2, 2s, 500ms (5s)" }
 
 #define OPTIONS_LOAD                                                                               \
@@ -57,7 +57,7 @@ static const char *property_file, *property, *stores_socket;
 	  "mirror of the index (64M); 0: none" }
 
 #define OPTIONS_LENGTH                                                                             \
-	{ "duration", 0, OPT_STRING, &V->duration, 0, 0, NULL, "S",                                \
+	{ "duration", 0, OPT_TIME, &V->seconds, 0, OPTIONS_SECONDS_MAX, NULL, "S",                 \
 	  "seconds to run (or 2m, 1h), not operationcount" },                                      \
 	{ "warmup", 0, OPT_INT, &V->warmup, 0, INT_MAX, NULL, "OPS",                               \
 	  "operations before the measurement (0)" }
@@ -203,36 +203,6 @@ static int take_property(void *arg, const char *name, const char *value, struct 
 	return properties_set(V->properties, value, err);
 }
 
-double options_parse_time(const char *text)
-{
-	static const struct {
-		const char *unit;
-		double seconds;
-	} units[] = { { "", 1 }, { "s", 1 }, { "ms", 1e-3 }, { "m", 60 }, { "h", 3600 } };
-	char *end;
-	double number = strtod(text, &end);
-
-	if (end == text || !isfinite(number) || number <= 0)
-		return -1;
-	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-		if (strcmp(end, units[i].unit) == 0)
-			return number * units[i].seconds;
-	}
-	return -1;
-}
-
-/* text: NULL leaves *seconds as it is. */
-static int set_time(const char *option, const char *text, double *seconds, struct err *err)
-{
-	if (text == NULL)
-		return 0;
-	*seconds = options_parse_time(text);
-	if (*seconds < 0)
-		return err_set(err, -1, "--%s: '%s' is not a time such as 60, 1.5s, 500ms or 2m",
-			       option, text);
-	return 0;
-}
-
 int options_parse(const struct opt *table, int argc, char **argv, struct err *err)
 {
 	static const char *const repeatable[] = { "properties", "property", NULL };
@@ -255,11 +225,6 @@ int options_parse(const struct opt *table, int argc, char **argv, struct err *er
 		return -1;
 	if (operand < argc)
 		return err_set(err, -1, "'%s' is not an option", argv[operand]);
-	if (set_time("duration", V->duration, &V->seconds, err) < 0 ||
-	    set_time("timeout", V->timeout, &V->timeout_seconds, err) < 0)
-		return -1;
-	if (V->timeout_seconds > TIMEOUT_SECONDS_MAX)
-		return err_set(err, -1, "--timeout: more than an hour");
 	return 0;
 }
 

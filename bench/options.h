@@ -12,6 +12,7 @@
 #include "common/err.h"
 #include "common/opt.h"
 
+#define OPTIONS_SECONDS_MAX (366 * 24 * 3600)
 #define OPTIONS_SERVER_DEFAULT "127.0.0.1:7480"
 
 struct options {
@@ -22,11 +23,11 @@ struct options {
 	int threads;
 	int depth;
 	int target;
-	const char *duration;
+	double seconds; /* --duration; 0: none given */
 	int operations;
 	int warmup;
 	int seed;
-	const char *timeout;
+	double timeout_seconds;
 	int poll;
 	uint64_t mirror_bytes;
 	int get; /* enum store_get */
@@ -41,8 +42,6 @@ struct options {
 
 	/* What came of them */
 	struct properties *properties;
-	double seconds; /* --duration; 0: none given */
-	double timeout_seconds;
 };
 
 /* The table of a command, for opt_parse(), --help and the documentation's test.
@@ -72,8 +71,5 @@ void options_store_config(const struct options *o, struct store_config *config);
 int options_take(const struct opt *table, const char *const *names, int argc, char **argv,
 		 int (*take)(void *arg, const char *name, const char *value, struct err *err),
 		 void *arg, struct err *err);
-
-/* "90", "1.5s", "500ms", "2m", "1h": seconds; negative if it is none of these. */
-double options_parse_time(const char *text);
 
 #endif

@@ -25,7 +25,6 @@ static struct {
 	const char *address;
 	const char *device;
 	const char *size, *op; /* taken out before */
-	const char *duration;
 	uint64_t region_bytes;
 	uint64_t inline_bytes;
 	int depth, batch, signal, poll;
@@ -46,7 +45,8 @@ static const struct opt table[] = {
 	  "bytes of a message; may be given many times (64)" },
 	{ "op", 0, OPT_STRING, &o.op, 0, 0, NULL, "NAME",
 	  "READ, WRITE, CAS, ...; may be given many times (all)" },
-	{ "duration", 0, OPT_STRING, &o.duration, 0, 0, NULL, "S", "of each figure (500ms)" },
+	{ "duration", 0, OPT_TIME, &o.seconds, 0, OPTIONS_SECONDS_MAX, NULL, "S",
+	  "of each figure (500ms)" },
 	{ .name = "", .help = "With whom:" },
 	{ "server", 's', OPT_STRING, &o.server, 0, 0, NULL, "ADDR:PORT",
 	  "a kvbench raw --listen (a process of its own)" },
@@ -142,9 +142,6 @@ static int parse(int argc, char **argv, struct err *err)
 		return -1;
 	if (operand < argc)
 		return err_set(err, -1, "'%s' is not an option", argv[operand]);
-	if (o.duration != NULL && (o.seconds = options_parse_time(o.duration)) < 0)
-		return err_set(err, -1, "--duration: '%s' is not a time such as 2, 1.5s or 500ms",
-			       o.duration);
 	if (o.batch > o.depth || 2 * o.signal > o.depth + 1)
 		return err_set(err, -1, "--depth: must be at least --batch, and twice --signal");
 	if (o.listen != NULL && o.server != NULL)

@@ -37,7 +37,6 @@ static struct {
 	int blocks;
 	uint64_t max_bytes;
 	uint64_t stride_bytes; /* 0: twice the block */
-	const char *duration;
 	double seconds;
 	const char *json_path;
 	bool help;
@@ -49,7 +48,8 @@ static const struct opt table[] = {
 	  "the largest block; from 16 bytes, doubling (16K)" },
 	{ "stride", 0, OPT_SIZE, &o.stride_bytes, 1, 16 << 20, NULL, "SIZE",
 	  "from one block to the next (twice the block)" },
-	{ "duration", 0, OPT_STRING, &o.duration, 0, 0, NULL, "S", "of each line (200ms)" },
+	{ "duration", 0, OPT_TIME, &o.seconds, 0, OPTIONS_SECONDS_MAX, NULL, "S",
+	  "of each line (200ms)" },
 	{ "server", 's', OPT_STRING, &o.server, 0, 0, NULL, "ADDR:PORT",
 	  "a kvbench raw --listen (a process of its own)" },
 	{ "address", 0, OPT_STRING, &o.address, 0, 0, NULL, "ADDR",
@@ -391,8 +391,6 @@ static int parse(int argc, char **argv, struct err *err)
 		return -1;
 	if (operand < argc)
 		return err_set(err, -1, "'%s' is not an option", argv[operand]);
-	if (o.duration != NULL && (o.seconds = options_parse_time(o.duration)) < 0)
-		return err_set(err, -1, "--duration: '%s' is not a time", o.duration);
 	return 0;
 }
 

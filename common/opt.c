@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,41 @@ static bool set_size(const struct opt *o, const char *value, char *why, size_t w
 	return true;
 }
 
+/* Seconds, or -1. */
+static double parse_time(const char *text)
+{
+	static const struct {
+		const char *unit;
+		double seconds;
+	} units[] = { { "", 1 }, { "s", 1 }, { "ms", 1e-3 }, { "m", 60 }, { "h", 3600 } };
+	char *end;
+	double number = strtod(text, &end);
+
+	if (end == text || !isfinite(number) || number <= 0)
+		return -1;
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+		if (strcmp(end, units[i].unit) == 0)
+			return number * units[i].seconds;
+	}
+	return -1;
+}
+
+static bool set_time(const struct opt *o, const char *value, char *why, size_t why_bytes)
+{
+	double seconds = parse_time(value);
+
+	if (seconds < 0) {
+		snprintf(why, why_bytes, "'%s' is not a time such as 60, 1.5s, 500ms or 2m", value);
+		return false;
+	}
+	if (o->max > 0 && seconds > (double)o->max) {
+		snprintf(why, why_bytes, "'%s' is more than %lld seconds", value, (long long)o->max);
+		return false;
+	}
+	*(double *)o->target = seconds;
+	return true;
+}
+
 static bool set_choice(const struct opt *o, const char *value, char *why, size_t why_bytes)
 {
 	char list[128] = "";
@@ -193,6 +229,8 @@ static bool set_value(const struct opt *o, const char *value, char *why, size_t 
 		return set_int(o, value, why, why_bytes);
 	case OPT_SIZE:
 		return set_size(o, value, why, why_bytes);
+	case OPT_TIME:
+		return set_time(o, value, why, why_bytes);
 	case OPT_CHOICE:
 		return set_choice(o, value, why, why_bytes);
 	}

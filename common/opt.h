@@ -17,6 +17,7 @@ enum opt_kind {
 	OPT_STRING,  /* const char *, lives for ever */
 	OPT_INT,     /* int, within min..max */
 	OPT_SIZE,    /* uint64_t bytes, "64M" "1GiB" "1.5g", within min..max */
+	OPT_TIME,    /* double seconds > 0, "60" "1.5s" "500ms" "2m", to max seconds unless 0 */
 	OPT_CHOICE,  /* int: index into `choices` */
 };
 
@@ -25,7 +26,7 @@ struct opt {
 	char letter;             /* short name, or 0 */
 	enum opt_kind kind;
 	void *target;
-	int64_t min, max;        /* OPT_INT, OPT_SIZE */
+	int64_t min, max;        /* OPT_INT, OPT_SIZE, OPT_TIME (max only) */
 	const char *const *choices; /* NULL-terminated */
 	const char *argument;    /* how --help calls it, "SIZE" */
 	const char *help;        /* one line; of the table's first column a heading if name is "" */

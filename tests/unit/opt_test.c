@@ -135,6 +135,32 @@ static void test_sizes(void **state)
 	assert_int_equal(bytes, 42);
 }
 
+static void test_times(void **state)
+{
+	double seconds = 42;
+	const struct opt times[] = {
+		{ "for", 0, OPT_TIME, &seconds, 0, 3600, NULL, "TIME", "how long" },
+		{ .name = NULL },
+	};
+	static const struct { const char *text; double seconds; } good[] = {
+		{ "60", 60 }, { "1.5s", 1.5 }, { "500ms", 0.5 }, { "2m", 120 }, { "1h", 3600 },
+	};
+	static const char *const bad[] = { "", "s", "0", "-1", "nan", "inf", "1x", "1 s", "61m",
+		"1e300" };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad + sizeof good / sizeof *good; i++) {
+		bool well = i < sizeof good / sizeof *good;
+		const char *text = well ? good[i].text : bad[i - sizeof good / sizeof *good];
+		char *argv[] = { (char *)(uintptr_t)"prog", (char *)(uintptr_t)"--for",
+				 (char *)(uintptr_t)text, NULL };
+		double before = seconds;
+		assert_int_equal(opt_parse(times, 3, argv, error, sizeof error), well ? 3 : -1);
+		assert_true(seconds - (well ? good[i].seconds : before) == 0);
+	}
+	assert_string_equal(error, "--for: '1e300' is more than 3600 seconds");
+}
+
 static void test_format_size(void **state)
 {
 	static const struct { uint64_t bytes; const char *text; } cases[] = {
@@ -290,6 +316,7 @@ int main(void)
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_long_names_do_not_overflow),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_format_size),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_help),
