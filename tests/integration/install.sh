@@ -19,6 +19,10 @@ pc --exists || fail "kvd.pc"
 "$prefix/bin/kvcli" --version || fail "kvcli doesn't run"
 "$prefix/sbin/kvd" --version || fail "kvd doesn't run"
 
+# The unit starts the kvd that is installed with it.
+make -s -C "$KVD_BUILD" systemd/kvd.service || fail "no unit"
+grep -q '^ExecStart=/.*bin/kvd ' "$KVD_BUILD/systemd/kvd.service" || fail "the unit's path"
+
 cat >"$tmp/user.c" <<'END'
 #include <kvd.h>
 int main(void)
