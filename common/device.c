@@ -154,8 +154,10 @@ static int choose(struct device *device, const char *name, const struct addr *ad
 				       "there is no RDMA device '%s' (there are: %s; 'soft' is the software "
 				       "device)", name, names);
 		device->verbs = &verbs_system;
-		snprintf(device->name, sizeof device->name, "%s", name);
-		snprintf(device->line, sizeof device->line, "RDMA device %s (named by --device)", name);
+		/* The kernel's names are shorter (IBV_SYSFS_NAME_MAX). */
+		snprintf(device->name, sizeof device->name, "%.*s", (int)sizeof device->name - 1, name);
+		snprintf(device->line, sizeof device->line, "RDMA device %s (named by --device)",
+			 device->name);
 		return 0;
 	}
 	if (addr_is_loopback(addr))
