@@ -183,6 +183,9 @@ int sv_dereg_mr(struct ibv_mr *ibmr)
 	struct sv_mr *mr = SV_CONTAINER(ibmr, struct sv_mr, ib);
 
 	atomic_store(&sv_proc->ro->mr[ibmr->rkey % SV_MRS].rkey, 0);
+	/* The program may free the memory: the control thread is done with it. */
+	pthread_mutex_lock(&sv_proc->serving);
+	pthread_mutex_unlock(&sv_proc->serving);
 	if (mr->mem) {
 		leave_list(mr);
 		if (sv_mem_unref(mr->mem))

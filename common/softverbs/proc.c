@@ -198,6 +198,7 @@ static struct sv_proc *new_proc(void)
 	p->pid = getpid();
 	p->ro_fd = p->rw_fd = p->kick_fd = p->epoll_fd = p->timer_fd = p->listener.fd = -1;
 	pthread_mutex_init(&p->lock, NULL);
+	pthread_mutex_init(&p->serving, NULL);
 	pthread_mutex_init(&p->nic_lock, NULL);
 	name_fabric(p);
 	return p;

@@ -308,7 +308,10 @@ static int on_access(struct sv_guest *guest, const struct sv_msg *msg)
 	if (!guest->stage || msg->stage >= SV_STAGES || msg->bytes > SV_STAGE_BYTES)
 		return EPROTO;
 	answer.type = SV_MSG_ACCESS_OK;
+	/* A region is looked up and used in one piece: sv_dereg_mr() waits for its end. */
+	pthread_mutex_lock(&sv_proc->serving);
 	answer.status = do_access(guest, msg, &answer.swap);
+	pthread_mutex_unlock(&sv_proc->serving);
 	if (answer.status == IBV_WC_REM_ACCESS_ERR || answer.status == IBV_WC_REM_INV_REQ_ERR) {
 		qp = sv_qp_get(msg->index % SV_QPS);
 		if (qp) {

@@ -125,6 +125,7 @@ struct sv_proc {
 	uint64_t qps_made;
 	struct sv_peer *peers;
 	struct sv_guest *guests;
+	pthread_mutex_t serving;  /* held while this process's memory is used for another */
 	pthread_mutex_t nic_lock; /* fault injection: atomics that a CPU can tear */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* softverbs_rdma.c -- READ, WRITE and atomics between processes. */
+#include <sys/mman.h>
 #include "tests/unit/softverbs_kit.h"
 
 #define S IBV_SEND_SIGNALED
@@ -96,11 +97,69 @@ static void test_not_mappable(void **state)
 	kit_run(use, serve_malloc);
 }
 
+#define GOING_BYTES (256u << 10)
+
+/* Takes its memory away while it is read: nobody touches it afterwards. */
+static void serve_going(int sock)
+{
+	struct kit_opts opts = kit_defaults;
+	struct kit k;
+	uint64_t until;
+
+	opts.mem_flags = -1;
+	kit_open(&k, &opts, sock);
+	void *mem = mmap(NULL, GOING_BYTES, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = sv_reg_mr(k.pd, mem, GOING_BYTES, opts.mr_access);
+	CHECK(mem != MAP_FAILED && mr);
+	kit_connect(&k);
+	kit_say(sock, mr->rkey);
+	kit_say(sock, (uintptr_t)mem);
+	kit_meet(&k); /* the first READ is through */
+	until = kit_now_ns() + (uint64_t)getpid() % 64 * 2000;
+	while (kit_now_ns() < until)
+		;
+	CHECK(!sv_dereg_mr(mr));
+	CHECK(!munmap(mem, GOING_BYTES));
+	kit_meet(&k);
+	kit_close(&k);
+}
+
+static void use_going(int sock)
+{
+	struct kit k;
+	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
+	bool met = false;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	k.rkey = (uint32_t)kit_hear(sock);
+	k.addr = kit_hear(sock);
+	while (wc.status == IBV_WC_SUCCESS) {
+		CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, GOING_BYTES, 0, 1, S));
+		wc = kit_wait(k.scq);
+		if (!met)
+			kit_meet(&k);
+		met = true;
+	}
+	CHECK(wc.status == IBV_WC_REM_ACCESS_ERR);
+	kit_meet(&k);
+	kit_close(&k);
+}
+
+static void test_deregistered_while_read(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 60; i++)
+		kit_run(use_going, serve_going);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mapped),
 		cmocka_unit_test(test_not_mappable),
+		cmocka_unit_test(test_deregistered_while_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
