@@ -7,6 +7,9 @@
 [ $soft = 1 ] || skip "only the software device kills at a numbered request"
 start_kvd --memory 64M
 points_max=100
+# For two commands and what a dead client held, well below the lease of ten seconds.
+at_once_s=2
+is_sanitized && at_once_s=6
 step=$((KVD_TEST_SCALE >= 50 ? 1 : 3)) # of a small test, not every one
 head -c 100000 /dev/zero | tr '\0' o >"$tmp/old"
 head -c 100000 /dev/zero | tr '\0' n >"$tmp/new"
@@ -37,7 +40,7 @@ walk() {
 			before=$SECONDS
 			expect 0 kvcli lock a --timeout 5s -- true
 			expect 0 kvcli lock b --timeout 5s -- true
-			[ $((SECONDS - before)) -le 2 ] || fail "$name, $kind=$n: its lock was free after $((SECONDS - before)) s"
+			[ $((SECONDS - before)) -le $at_once_s ] || fail "$name, $kind=$n: its lock was free after $((SECONDS - before)) s"
 			$check
 			[ $ended != 0 ] || break
 			[ $ended = 137 ] || fail "$name, $kind=$n: status $ended"
