@@ -113,6 +113,9 @@ static int result_of_status(struct op *op, uint64_t status)
 	case WIRE_EMEMORY:
 		return failed(op, KVD_EFULL, "the table has no memory for this value: delete keys or "
 					     "start kvd with more --memory");
+	case WIRE_ECROWDED:
+		return failed(op, KVD_EFULL, "more than 200 other keys share this one's place in kvd's "
+					     "index: somebody made them for it; delete those");
 	case WIRE_ETOOBIG:
 		return failed(op, KVD_ETOOBIG, "the value would be over the limit of 1 GiB: it was left as "
 						"it is");

@@ -73,7 +73,7 @@ struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, siz
 	op->key_bytes = (uint32_t)key_bytes;
 	if (key_bytes) {
 		memcpy(op->key, key, key_bytes);
-		op->hash = hash_key(key, key_bytes);
+		op->hash = hash_key(s->welcome.hash_seed, key, key_bytes);
 	}
 	return op;
 }

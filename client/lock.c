@@ -186,7 +186,7 @@ static int new_lock(struct kvd_session *s, const struct kvd_key *keys, size_t co
 	if (!l)
 		return err_set(&s->err, KVD_ENOMEM, "out of memory");
 	for (size_t i = 0; i < count; i++) {
-		struct hash h = hash_key(keys[i].data, keys[i].bytes);
+		struct hash h = hash_key(s->welcome.hash_seed, keys[i].data, keys[i].bytes);
 		stripe[i] = layout_stripe(h.b, s->welcome.stripes);
 	}
 	qsort(stripe, count, sizeof stripe[0], compare_stripes);
@@ -411,7 +411,8 @@ static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64
 	if (!s->connected || s->broken || s->welcome.connection_id != l->connection_id)
 		return err_set(&s->err, KVD_ELOST,
 			       "the connection was lost, and the lock with it: nothing was done");
-	uint64_t stripe = layout_stripe(hash_key(key, key_bytes).b, s->welcome.stripes);
+	uint64_t stripe = layout_stripe(hash_key(s->welcome.hash_seed, key, key_bytes).b,
+					s->welcome.stripes);
 	for (unsigned i = 0; i < l->count; i++) {
 		if (l->part[i].stripe == stripe) {
 			*token = l->part[i].token;

@@ -347,7 +347,11 @@ void lookup_got_node(struct op *op)
 		item_read(op, word, PHASE_ITEM);
 		return;
 	}
-	if (link && ++op->chain_length < CHAIN_MAX) {
+	if (link && ++op->chain_length == CHAIN_MAX) {
+		get_ask_server(op); /* it is not known yet that the key is not there */
+		return;
+	}
+	if (link) {
 		read_node(op, link);
 		return;
 	}

@@ -10,7 +10,7 @@
 static uint64_t known_entry(struct kvd_session *s, const void *key, size_t key_bytes)
 {
 	struct kvd_client *c = s->client;
-	struct hash hash = hash_key(key, key_bytes);
+	struct hash hash = hash_key(s->welcome.hash_seed, key, key_bytes);
 	struct layout_view view = layout_view(atomic_load(&c->buckets));
 
 	for (int i = 0; i < 2; i++) {
@@ -77,7 +77,7 @@ static void add_cas(struct session_raw *raw, const void *key, size_t key_bytes)
 {
 	struct kvd_session *s = raw->session;
 	const struct wire_welcome *w = &s->welcome;
-	uint64_t stripe = layout_stripe(hash_key(key, key_bytes).b, w->stripes);
+	uint64_t stripe = layout_stripe(hash_key(w->hash_seed, key, key_bytes).b, w->stripes);
 	struct ibv_send_wr *wr = add(raw, IBV_WR_ATOMIC_CMP_AND_SWP, s->free_ops->memory->small, 8,
 				     s->memory_mr->lkey);
 

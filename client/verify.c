@@ -104,7 +104,8 @@ enum verdict verify_cut_kind(enum layout_kind kind)
  */
 bool verify_is_collision(const struct op *op, const struct layout_item *item)
 {
-	struct hash h = hash_key(item->data, layout_key_bytes(item->lengths));
+	struct hash h = hash_key(op->session->welcome.hash_seed, item->data,
+				 layout_key_bytes(item->lengths));
 
 	return layout_fp(h.a) == layout_fp(op->hash.a);
 }

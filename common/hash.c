@@ -4,9 +4,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-struct hash hash_key(const void *key, size_t key_bytes)
+struct hash hash_key(uint64_t seed, const void *key, size_t key_bytes)
 {
-	XXH128_hash_t h = XXH3_128bits(key, key_bytes);
+	XXH128_hash_t h = XXH3_128bits_withSeed(key, key_bytes, seed);
 	return (struct hash){ .a = h.low64, .b = h.high64 };
 }
 

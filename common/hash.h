@@ -8,13 +8,16 @@
 
 #include "common/layout.h"
 
-/* The two hashes of a key: low and high half of XXH3-128. */
+/*
+ * The two hashes of a key: low and high half of XXH3-128 with the seed that kvd chose
+ * at its start, so that nobody can make keys beforehand that share a bucket.
+ */
 struct hash {
 	uint64_t a;
 	uint64_t b;
 };
 
-struct hash hash_key(const void *key, size_t key_bytes);
+struct hash hash_key(uint64_t seed, const void *key, size_t key_bytes);
 
 /* XXH3-64 of a value, as a PUT that is pulled carries it. */
 uint64_t hash_bytes(const void *data, size_t bytes);

@@ -19,7 +19,8 @@
  * The index
  * ---------
  * Grouped linear hashing with two choices.  A key has two 64-bit hashes, a and
- * b (the low and the high half of XXH3-128 of the key); each names one bucket
+ * b (the low and the high half of XXH3-128 of the key, with a seed of kvd's);
+ * each names one bucket
  * of 32 words, and the key's entry is in either, or in the overflow nodes
  * chained to either.  The index grows by one bucket at a time: the groups are
  * expanded in turn, from 2 to 3 to 4 buckets, and four buckets are two groups

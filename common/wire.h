@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x3144564bu /* "KVD1" */
-#define WIRE_VERSION 3u
+#define WIRE_VERSION 4u
 
 /* The longest message, either way. */
 #define WIRE_MESSAGE_BYTES_MAX 8192u
@@ -158,6 +158,7 @@ enum wire_status {
 	WIRE_EDENIED = 12,      /* the user may not; WIRE_HELLO: no such user, or no proof */
 	WIRE_EDISK = 13,        /* the disk is full or broken; nothing was done */
 	WIRE_EUNKNOWN = 14,     /* the disk failed: the change may be found after a restart */
+	WIRE_ECROWDED = 15,     /* too many keys share the buckets of this one */
 	WIRE_STATUSES
 };
 
@@ -201,6 +202,7 @@ struct wire_welcome {
 	uint64_t segment_bytes;
 	uint64_t connection_id;
 	uint64_t instance; /* another after each start of kvd */
+	uint64_t hash_seed; /* of keys: see hash.h; it goes with the instance */
 	uint32_t table_rkey;
 	uint32_t lock_rkey;
 	uint32_t workers;
@@ -208,7 +210,7 @@ struct wire_welcome {
 	uint32_t message_bytes_max;
 	uint32_t role; /* enum role of auth_file.h: what the queue pair may, and kvd does for it */
 };
-static_assert(sizeof(struct wire_welcome) == 112, "wire");
+static_assert(sizeof(struct wire_welcome) == 120, "wire");
 
 /* What a proof covers of the hello; unused bytes are 0. */
 struct wire_signed {

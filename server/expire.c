@@ -118,8 +118,9 @@ static void reclaim(struct store_worker *w, const struct page *p)
 
 	for (size_t at = 0; at < p->bytes;) {
 		const struct page_key *k = (const struct page_key *)(p->data + at);
-		struct store_change c = { .hash = hash_key(k->key, k->key_bytes), .key = k->key,
-					  .key_bytes = k->key_bytes };
+		struct store_change c = { .hash = hash_key(w->store->table->hash_seed, k->key,
+							   k->key_bytes),
+					  .key = k->key, .key_bytes = k->key_bytes };
 		int status = store_expire(w, &c);
 		if (status == WIRE_OK)
 			atomic_fetch_add_explicit(&x->reclaimed, 1, memory_order_relaxed);

@@ -50,8 +50,15 @@ bool index_find(struct index *index, const struct index_spot *spot, const void *
 		unsigned key_bytes, struct index_entry *entry);
 
 /*
+ * Whether the buckets take another key: those that keys were made for do not, at a limit
+ * that chance does not reach.  Caller: has the spot locked.
+ */
+bool index_has_place(struct index *index, const struct index_spot *spot);
+
+/*
  * Adds an entry for a key that is not there: from now on readers find the item.
- * False if there is no memory for an overflow node.  Caller: has the spot locked.
+ * False if there is no memory for an overflow node, or !index_has_place().
+ * Caller: has the spot locked.
  */
 bool index_insert(struct index *index, const struct index_spot *spot, uint64_t unit,
 		  unsigned len_code, struct index_entry *entry);
@@ -70,6 +77,8 @@ void index_grow(struct index *index);
 uint64_t index_keys(const struct index *index);
 uint64_t index_buckets(const struct index *index);
 uint64_t index_overflow_nodes(const struct index *index);
+/* Keys that found no place in their buckets. */
+uint64_t index_crowded(const struct index *index);
 
 /*
  * Walks over a bucket and its overflow while it is locked: calls `each` with every

@@ -143,6 +143,9 @@ static void add_table(FILE *f, const struct server *s)
 		moved.freed_bytes);
 	gauge(f, "kvd_index_buckets", "Buckets of the index.", buckets);
 	gauge(f, "kvd_index_overflow_nodes", "Buckets that are full have these behind them.", nodes);
+	counter(f, "kvd_index_crowded_total",
+		"New keys refused as too many share their buckets: somebody made those.",
+		index_crowded(s->store->index));
 	gauge_real(f, "kvd_index_load_ratio", "Entries in use, as a part of all.",
 		   (double)keys /
 			   (double)(LAYOUT_BUCKET_WORDS * buckets + LAYOUT_NODE_WORDS * nodes));

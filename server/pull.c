@@ -98,7 +98,7 @@ static void apply(struct worker *w, struct pull *p)
 	struct store_result r = { 0 };
 	struct compute x;
 	struct store_change c = {
-		.hash = hash_key(p->item->data, q->key_bytes),
+		.hash = hash_key(w->server->table->hash_seed, p->item->data, q->key_bytes),
 		.key = p->item->data,
 		.key_bytes = q->key_bytes,
 		.value = value_of(p),

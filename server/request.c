@@ -78,7 +78,7 @@ static struct store_change change_of(const struct request *r)
 	uint64_t ttl = q->ttl_ms;
 
 	return (struct store_change){
-		.hash = hash_key(r->key, q->key_bytes),
+		.hash = hash_key(r->worker->server->table->hash_seed, r->key, q->key_bytes),
 		.key = r->key,
 		.key_bytes = q->key_bytes,
 		.value = r->value,
@@ -121,6 +121,7 @@ static struct wire_welcome welcome_of(const struct server *s, const struct conn 
 		.segment_bytes = t->segment_bytes,
 		.connection_id = c->connection_id,
 		.instance = s->instance,
+		.hash_seed = t->hash_seed,
 		.workers = t->workers,
 		.credits = c->credits,
 		.message_bytes_max = WIRE_MESSAGE_BYTES_MAX,
@@ -265,6 +266,7 @@ static enum request_fate do_delete(struct request *r)
 static bool parse_txn(const struct request *r, struct txn_key *keys)
 {
 	const uint8_t *at = r->value, *end = r->value + r->head->value_bytes;
+	uint64_t seed = r->worker->server->table->hash_seed;
 
 	for (uint64_t i = 0; i < r->head->version; i++) {
 		struct wire_txn w;
@@ -279,7 +281,7 @@ static bool parse_txn(const struct request *r, struct txn_key *keys)
 		keys[i] = (struct txn_key){
 			.kind = (enum wire_txn_kind)w.kind,
 			.version = w.version,
-			.change = { .hash = hash_key(at, w.key_bytes), .key = at,
+			.change = { .hash = hash_key(seed, at, w.key_bytes), .key = at,
 				    .key_bytes = w.key_bytes, .value = at + w.key_bytes,
 				    .value_bytes = w.value_bytes },
 		};
@@ -444,7 +446,8 @@ static enum wire_status remove_one(struct request *r, const struct wire_key *key
 				   struct flush *later)
 {
 	struct store_result result = { 0 };
-	struct store_change c = { .hash = hash_key(key->key, key->key_bytes),
+	uint64_t seed = r->worker->server->table->hash_seed;
+	struct store_change c = { .hash = hash_key(seed, key->key, key->key_bytes),
 				  .key = key->key,
 				  .key_bytes = key->key_bytes };
 	int status = store_remove(&r->worker->store, &c, &result);
@@ -691,7 +694,7 @@ void request_prefetch(const struct worker *w, const uint8_t *message, uint32_t b
 
 	if (bytes < sizeof *q || !q->key_bytes || bytes - sizeof *q < q->key_bytes)
 		return;
-	struct hash hash = hash_key(message + sizeof *q, q->key_bytes);
+	struct hash hash = hash_key(t->hash_seed, message + sizeof *q, q->key_bytes);
 	uint64_t stripe = layout_stripe(hash.b, t->stripes);
 	__builtin_prefetch((const void *)&t->marks[stripe], 1);
 	__builtin_prefetch((const void *)&t->locks[stripe]);

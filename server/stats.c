@@ -71,8 +71,10 @@ static void add_index(struct out *o, const struct server *s)
 	uint64_t nodes = index_overflow_nodes(s->store->index);
 	uint64_t keys = index_keys(s->store->index);
 
-	add(o, "\"index\":{\"buckets\":%llu,\"overflow_nodes\":%llu,\"load\":%.4f},",
+	add(o, "\"index\":{\"buckets\":%llu,\"overflow_nodes\":%llu,\"crowded\":%llu,"
+	       "\"load\":%.4f},",
 	    (unsigned long long)buckets, (unsigned long long)nodes,
+	    (unsigned long long)index_crowded(s->store->index),
 	    (double)keys / (double)(LAYOUT_BUCKET_WORDS * buckets + LAYOUT_NODE_WORDS * nodes));
 }
 

@@ -517,7 +517,9 @@ int store_put(struct store_worker *w, const struct store_change *asked, struct s
 		work_leave_unchanged(w, &k);
 		return WIRE_CONDITION;
 	}
-	if (c->compute)
+	if (!k.old && !index_has_place(s->index, &k.spot))
+		status = WIRE_ECROWDED;
+	else if (c->compute)
 		status = complete(w, c, &k, old);
 	if (status == WIRE_OK)
 		status = s->durable ? commit_put(w, c, &k)
@@ -588,7 +590,7 @@ enum store_moved store_move(struct store_worker *w, struct layout_item *old, siz
 
 	if (!c.key_bytes)
 		return STORE_MOVED_NOT;
-	c.hash = hash_key(key, c.key_bytes);
+	c.hash = hash_key(w->store->table->hash_seed, key, c.key_bytes);
 	if (!enter(w, &c, &k))
 		return STORE_MOVED_NOT;
 	if (k.old != old) {
@@ -683,7 +685,7 @@ int store_load(struct store_worker *w, pthread_mutex_t *heap_lock, const void *k
 	memcpy(item->data + key_bytes, value, value_bytes);
 	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
-	index_lock(s->index, hash_key(key, key_bytes), &spot);
+	index_lock(s->index, hash_key(s->table->hash_seed, key, key_bytes), &spot);
 	bool ok = index_insert(s->index, &spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
 			       layout_len_encode(item_bytes(item)), &entry);
 	index_unlock(s->index, &spot);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 
 #include "common/opt.h"
@@ -70,6 +71,10 @@ int table_new(const struct verbs *v, uint64_t bytes, unsigned workers, struct ta
 	if (!t)
 		return err_set(err, -1, "out of memory");
 	t->verbs = v;
+	if (getrandom(&t->hash_seed, sizeof t->hash_seed, 0) != sizeof t->hash_seed) {
+		err_set_errno(err, -1, errno, "no random number for the keys' hash");
+		goto fail;
+	}
 	lay_out(t, bytes, workers);
 	rc = v->mem_alloc(t->bytes, VERBS_MEM_READ, (void **)&t->base);
 	if (rc) {

@@ -25,6 +25,8 @@ struct table {
 	uint64_t stripes;
 	uint64_t locks_bytes;
 
+	uint64_t hash_seed; /* of keys; before the first one */
+
 	/* One mark per stripe: changed by workers only, by exchange. */
 	_Atomic uint32_t *marks;
 	uint64_t marks_offset;

@@ -487,7 +487,7 @@ static void case_rights(struct peer *p)
 /* The stripe of a key that the script looks at: "victim" or "innocent". */
 static uint64_t stripe_of(const struct peer *p, const char *key)
 {
-	return layout_stripe(hash_key(key, strlen(key)).b, p->welcome.stripes);
+	return layout_stripe(hash_key(p->welcome.hash_seed, key, strlen(key)).b, p->welcome.stripes);
 }
 
 /* Goes on with one lock word; the word as it was before. */

@@ -40,6 +40,7 @@ void fixture_new(struct fixture *f, uint64_t table_bytes, unsigned workers)
 	if (table_new(&verbs_memory, table_bytes, workers, &f->table, &err) ||
 	    store_new(f->table, &f->store, &err))
 		die(err.text);
+	f->table->hash_seed = 42; /* what a test saw it sees again */
 	for (unsigned i = 0; i < workers; i++)
 		if (store_worker_init(&f->worker[i], f->store, i))
 			die("no heap");
@@ -55,9 +56,12 @@ void fixture_delete(struct fixture *f)
 	table_delete(&f->table);
 }
 
-static struct store_change change_of(const void *key, size_t key_bytes)
+static struct store_change change_of(const struct store_worker *w, const void *key,
+				     size_t key_bytes)
 {
-	return (struct store_change){ .hash = hash_key(key, key_bytes), .key = key,
+	uint64_t seed = w->store->table->hash_seed;
+
+	return (struct store_change){ .hash = hash_key(seed, key, key_bytes), .key = key,
 				      .key_bytes = (unsigned)key_bytes };
 }
 
@@ -76,7 +80,7 @@ static int put(struct store_worker *w, const struct store_change *c, uint64_t *v
 int fixture_put(struct store_worker *w, const void *key, size_t key_bytes, const void *value,
 		size_t value_bytes, unsigned flags, uint64_t *version)
 {
-	struct store_change c = change_of(key, key_bytes);
+	struct store_change c = change_of(w, key, key_bytes);
 
 	c.value = value;
 	c.value_bytes = value_bytes;
@@ -88,7 +92,7 @@ int fixture_put(struct store_worker *w, const void *key, size_t key_bytes, const
 int fixture_put_item(struct store_worker *w, const void *key, size_t key_bytes, const void *value,
 		     size_t value_bytes, uint64_t *version)
 {
-	struct store_change c = change_of(key, key_bytes);
+	struct store_change c = change_of(w, key, key_bytes);
 
 	c.item = store_item_new(w, key, (unsigned)key_bytes, value_bytes, 0);
 	if (!c.item)
@@ -109,7 +113,7 @@ enum store_moved fixture_move(struct store_worker *w, const void *key, size_t ke
 	struct index_entry e;
 	uint64_t bytes = 0;
 
-	index_lock(s->index, hash_key(key, key_bytes), &spot);
+	index_lock(s->index, hash_key(s->table->hash_seed, key, key_bytes), &spot);
 	if (index_find(s->index, &spot, key, (unsigned)key_bytes, &e)) {
 		item = (struct layout_item *)(s->table->base + layout_word_offset(e.word));
 		bytes = layout_item_bytes(key_bytes, layout_value_bytes(item->lengths));
@@ -122,7 +126,7 @@ enum store_moved fixture_move(struct store_worker *w, const void *key, size_t ke
 
 int fixture_remove(struct store_worker *w, const void *key, size_t key_bytes)
 {
-	struct store_change c = change_of(key, key_bytes);
+	struct store_change c = change_of(w, key, key_bytes);
 	struct store_result r;
 	int status;
 
@@ -134,7 +138,7 @@ int fixture_remove(struct store_worker *w, const void *key, size_t key_bytes)
 int fixture_get(struct store_worker *w, const void *key, size_t key_bytes, void *buf,
 		size_t buf_bytes, size_t *value_bytes, uint64_t *version)
 {
-	struct store_change c = change_of(key, key_bytes);
+	struct store_change c = change_of(w, key, key_bytes);
 	struct layout_item *copy;
 	struct store_result r;
 	int status;

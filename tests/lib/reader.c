@@ -266,7 +266,7 @@ void reader_begin(struct reader *r, const void *key, size_t key_bytes, void *val
 	op->memory = &r->memory;
 	memcpy(op->key, key, key_bytes);
 	op->key_bytes = (uint32_t)key_bytes;
-	op->hash = hash_key(key, key_bytes);
+	op->hash = hash_key(r->session.welcome.hash_seed, key, key_bytes);
 	op->allocate = !value;
 	r->into = value;
 	op->begun_ns = session_now_ns();
@@ -329,7 +329,7 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 		.table_addr = (uintptr_t)t->base, .table_bytes = t->bytes, .stripes = t->stripes,
 		.scratch_offset = t->scratch_offset, .dir_offset = t->dir_offset,
 		.dir_entries = t->dir_entries, .segment_bytes = t->segment_bytes,
-		.workers = t->workers,
+		.workers = t->workers, .hash_seed = t->hash_seed,
 	};
 	if (!r->session.directory)
 		die("no memory");

@@ -130,7 +130,7 @@ static void test_locked(void **state)
 		assert_int_equal(put(i, 100), WIRE_OK);
 	for (i = 0; i < 300; i++) {
 		size_t bytes = make_key(i, key);
-		uint64_t stripe = layout_stripe(hash_key(key, bytes).b, f.table->stripes);
+		uint64_t stripe = layout_stripe(hash_key(f.table->hash_seed, key, bytes).b, f.table->stripes);
 		assert_int_equal(fixture_move(&f.worker[0], key, bytes), STORE_MOVED);
 		atomic_store(&f.table->locks[stripe], 77);
 		assert_int_equal(fixture_move(&f.worker[0], key, bytes), STORE_MOVED_NOT);

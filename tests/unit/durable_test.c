@@ -101,7 +101,7 @@ static struct store_change change_of(unsigned i, char *key)
 {
 	unsigned bytes = (unsigned)sprintf(key, "key%u", i);
 
-	return (struct store_change){ .hash = hash_key(key, bytes), .key = key, .key_bytes = bytes };
+	return (struct store_change){ .hash = hash_key(f.table->hash_seed, key, bytes), .key = key, .key_bytes = bytes };
 }
 
 static void remember(struct model *m, const struct store_result *r, const void *value,

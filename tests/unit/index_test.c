@@ -38,7 +38,7 @@ static bool find(uint64_t i, struct index_entry *e)
 	char key[32];
 	size_t bytes = make_key(i, key);
 
-	index_lock(f.store->index, hash_key(key, bytes), &spot);
+	index_lock(f.store->index, hash_key(f.table->hash_seed, key, bytes), &spot);
 	bool found = index_find(f.store->index, &spot, key, (unsigned)bytes, e);
 	index_unlock(f.store->index, &spot);
 	return found;
@@ -167,7 +167,7 @@ static void test_chains(void **state)
 	(void)state;
 	fixture_new(&f, 32 << 20, 1);
 	for (; n < 300; i++) {
-		struct hash h = hash_key(key, make_key(i, key));
+		struct hash h = hash_key(f.table->hash_seed, key, make_key(i, key));
 		if (h.a >> (65 - LAYOUT_BASE_BITS) || h.b >> (65 - LAYOUT_BASE_BITS))
 			continue;
 		assert_int_equal(put(i), WIRE_OK);
@@ -187,6 +187,72 @@ static void test_chains(void **state)
 		assert_false(find(keys[j], &e));
 	free(keys);
 	fixture_delete(&f);
+}
+
+/* ------------------------------------------------------------------ made keys */
+
+#define MADE_BITS 7u /* of each hash, that all made keys share */
+
+static bool share_place(struct hash h)
+{
+	return h.a >> (64 - MADE_BITS) == 5 && h.b >> (64 - MADE_BITS) == 5;
+}
+
+/*
+ * Keys that somebody who knows the seed made to stand in one bucket, between keys of
+ * others: those go on to find place, the index grows, and the load stays where it was.
+ */
+static void test_made_keys_do_not_stop_growth(void **state)
+{
+	static uint64_t made[2000];
+	uint64_t n = 0, refused = 0, others = 1000000000, i = 0;
+	struct index_entry e;
+	char key[32];
+
+	(void)state;
+	fixture_new(&f, 64 << 20, 1);
+	for (; n < 2000 && refused < 100; i++) {
+		if (!share_place(hash_key(f.table->hash_seed, key, make_key(i, key))))
+			continue;
+		int status = put(i);
+		if (status == WIRE_OK)
+			made[n++] = i;
+		else
+			assert_int_equal(status, WIRE_ECROWDED);
+		refused += status != WIRE_OK;
+		for (unsigned k = 0; k < 3; k++)
+			assert_int_equal(put(others++), WIRE_OK);
+	}
+	assert_true(n > 200 && refused == 100);
+	assert_int_equal(index_crowded(f.store->index), refused);
+	while (others < 1000000000 + 200000)
+		assert_int_equal(put(others++), WIRE_OK);
+	assert_true(index_keys(f.store->index) * 100 >
+		    LAYOUT_BUCKET_WORDS * index_buckets(f.store->index) * 78);
+	for (uint64_t k = 0; k < n; k++)
+		assert_true(find(made[k], &e));
+	for (uint64_t k = 1000000000; k < others; k++)
+		assert_true(find(k, &e));
+	for (uint64_t k = 0; k < n; k++)
+		assert_int_equal(fixture_remove(&f.worker[0], key, make_key(made[k], key)), WIRE_OK);
+	fixture_delete(&f);
+}
+
+/* And without the seed nobody can make them: another one scatters them. */
+static void test_a_seed_scatters_made_keys(void **state)
+{
+	unsigned made = 0, still = 0;
+	char key[32];
+
+	(void)state;
+	for (uint64_t i = 0; made < 100; i++) {
+		size_t bytes = make_key(i, key);
+		if (!share_place(hash_key(1, key, bytes)))
+			continue;
+		made++;
+		still += share_place(hash_key(2, key, bytes));
+	}
+	assert_true(still < 3);
 }
 
 /* A walk in pieces of some keys, as kvd answers it, while keys come and go. */
@@ -256,6 +322,8 @@ int main(void)
 		cmocka_unit_test(test_every_key_after_every_expansion),
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_chains),
+		cmocka_unit_test(test_made_keys_do_not_stop_growth),
+		cmocka_unit_test(test_a_seed_scatters_made_keys),
 		cmocka_unit_test(test_walks_miss_no_key),
 		cmocka_unit_test(test_no_memory),
 	};

@@ -130,7 +130,7 @@ static void change(unsigned i, uint64_t number)
 	struct store_result r;
 	char key[32];
 	size_t key_bytes = make_key(i, key);
-	struct store_change c = { .hash = hash_key(key, key_bytes), .key = key,
+	struct store_change c = { .hash = hash_key(f.table->hash_seed, key, key_bytes), .key = key,
 				  .key_bytes = (unsigned)key_bytes };
 
 	if (kind < 3) {
@@ -474,7 +474,7 @@ static unsigned keys_of_group(unsigned *list, unsigned n)
 		if (i < filled && !is_filled[i])
 			continue;
 		size_t key_bytes = make_key(1000 + i, key);
-		struct hash h = hash_key(key, key_bytes);
+		struct hash h = hash_key(f.table->hash_seed, key, key_bytes);
 		if (h.a >> (64 - bits) == v.split || h.b >> (64 - bits) == v.split)
 			list[m++] = i;
 	}
@@ -501,7 +501,7 @@ static unsigned fill_chains(void)
 	char key[32];
 
 	for (unsigned found = 0; n < FILL_MAX / 2 && found < 160; n++) {
-		struct hash h = hash_key(key, make_key(1000 + n, key));
+		struct hash h = hash_key(f.table->hash_seed, key, make_key(1000 + n, key));
 		if (h.a >> (65 - LAYOUT_BASE_BITS) || h.b >> (65 - LAYOUT_BASE_BITS))
 			continue;
 		fill_one(n);

@@ -316,7 +316,7 @@ static struct index_entry entry_of(const char *key, size_t key_bytes)
 	struct index_spot spot;
 	struct index_entry e;
 
-	index_lock(f.store->index, hash_key(key, key_bytes), &spot);
+	index_lock(f.store->index, hash_key(f.table->hash_seed, key, key_bytes), &spot);
 	assert_true(index_find(f.store->index, &spot, key, (unsigned)key_bytes, &e));
 	index_unlock(f.store->index, &spot);
 	return e;
