@@ -40,6 +40,7 @@ void sv_cm_forget_all(void)
 	pthread_mutex_init(&sv_cm.lock, NULL);
 	pthread_cond_init(&sv_cm.acked, NULL);
 	sv_cm.ids = NULL;
+	sv_cm.channels = NULL;
 	sv_cm.verbs = NULL;
 	sv_cm.pd = NULL;
 	atomic_store(&sv_cm.next_ns, UINT64_MAX);

@@ -80,6 +80,10 @@ struct sv_cm_event {
 struct sv_cm_channel {
 	struct rdma_event_channel ch;
 	struct sv_cm_event *head, **tail;
+	/* Threads in sv_get_cm_event(); of a destroyed channel, the last frees it. */
+	unsigned int readers;
+	bool over;
+	struct sv_cm_channel *next; /* sv_cm.channels */
 };
 
 struct sv_id {
@@ -118,6 +122,7 @@ struct sv_cm {
 	pthread_mutex_t lock;
 	pthread_cond_t acked;
 	struct sv_id *ids;
+	struct sv_cm_channel *channels; /* that are not destroyed */
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	/* No timer is due before; UINT64_MAX: none. */

@@ -5,6 +5,9 @@
  * A channel's descriptor is an eventfd with one count per queued event.  The
  * transitions of a queue pair that belongs to an id are made when its owner takes
  * the event, by that thread, as librdmacm does.
+ *
+ * Programs (rping) end a channel while another thread waits for its next event.
+ * As a system call would, that thread goes on waiting, and keeps what it needs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,21 +35,73 @@ struct rdma_event_channel *sv_create_event_channel(void)
 		free(channel);
 		return NULL;
 	}
+	pthread_mutex_lock(&sv_cm.lock);
+	channel->next = sv_cm.channels;
+	sv_cm.channels = channel;
+	pthread_mutex_unlock(&sv_cm.lock);
 	return &channel->ch;
 }
 
-void sv_destroy_event_channel(struct rdma_event_channel *ch)
+static void free_channel(struct sv_cm_channel *channel)
 {
-	struct sv_cm_channel *channel = channel_of(ch);
-
 	while (channel->head) {
 		struct sv_cm_event *event = channel->head;
 
 		channel->head = event->next;
 		free(event);
 	}
-	sv_fd_close(ch->fd);
+	sv_fd_close(channel->ch.fd);
 	free(channel);
+}
+
+/* Where the channel is linked; NULL there: it is not.  sv_cm.lock held. */
+static struct sv_cm_channel **find_channel(const struct rdma_event_channel *ch)
+{
+	struct sv_cm_channel **at = &sv_cm.channels;
+
+	while (*at && &(*at)->ch != ch)
+		at = &(*at)->next;
+	return at;
+}
+
+void sv_destroy_event_channel(struct rdma_event_channel *ch)
+{
+	struct sv_cm_channel *channel = channel_of(ch);
+	bool unused;
+
+	pthread_mutex_lock(&sv_cm.lock);
+	*find_channel(ch) = channel->next;
+	channel->over = true;
+	unused = !channel->readers;
+	pthread_mutex_unlock(&sv_cm.lock);
+	if (unused)
+		free_channel(channel);
+}
+
+/* The channel, kept until leave_channel(); NULL: there is none (any more). */
+static struct sv_cm_channel *enter_channel(const struct rdma_event_channel *ch)
+{
+	struct sv_cm_channel *channel;
+
+	pthread_mutex_lock(&sv_cm.lock);
+	channel = *find_channel(ch);
+	if (channel)
+		channel->readers++;
+	pthread_mutex_unlock(&sv_cm.lock);
+	return channel;
+}
+
+/* Also run when the reader is cancelled. */
+static void leave_channel(void *arg)
+{
+	struct sv_cm_channel *channel = arg;
+	bool last;
+
+	pthread_mutex_lock(&sv_cm.lock);
+	last = !--channel->readers && channel->over;
+	pthread_mutex_unlock(&sv_cm.lock);
+	if (last)
+		free_channel(channel);
 }
 
 static void append(struct sv_cm_channel *channel, struct sv_cm_event *event)
@@ -180,18 +235,35 @@ static void finish_response(struct sv_cm_event *event, struct sv_id *id)
 	event->ev.status = -ret;
 }
 
-int sv_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **out)
+/* Blocks, or EAGAIN, as the descriptor's flags say.  0, or -1 and errno. */
+static int wait_event(struct sv_cm_channel *channel, struct sv_cm_event **event)
 {
-	struct sv_cm_event *event;
-	struct sv_id *id;
 	uint64_t count;
 
 	do {
-		/* Blocks, or EAGAIN, as the descriptor's flags say. */
-		if (read(ch->fd, &count, sizeof(count)) != sizeof(count))
+		if (read(channel->ch.fd, &count, sizeof(count)) != sizeof(count))
 			return -1;
-		event = take(channel_of(ch));
-	} while (!event);
+		*event = take(channel);
+	} while (!*event);
+	return 0;
+}
+
+int sv_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **out)
+{
+	struct sv_cm_channel *channel = enter_channel(ch);
+	struct sv_cm_event *event = NULL;
+	struct sv_id *id;
+	int ret;
+
+	if (!channel) {
+		errno = EBADF;
+		return -1;
+	}
+	pthread_cleanup_push(leave_channel, channel);
+	ret = wait_event(channel, &event);
+	pthread_cleanup_pop(1);
+	if (ret)
+		return -1;
 	id = sv_id_of(event->ev.id);
 	if (event->ev.event == RDMA_CM_EVENT_CONNECT_RESPONSE && id->id.qp)
 		finish_response(event, id);
