@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The public functions of <kvd.h>. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,6 +9,7 @@
 #include <sys/random.h>
 
 #include "client/session.h"
+#include "common/space.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -39,6 +41,7 @@ const char *kvd_strerror(int result)
 }
 
 #define UNLOCK_NS_MAX 100000000ull
+#define ADDRESS_BYTES_MAX 300u
 
 /* ------------------------------------------------------------------ client */
 
@@ -63,6 +66,39 @@ static int set_options(struct kvd_client *c, const struct kvd_options *options)
 		o->depth = DEPTH_DEFAULT;
 	if (!o->mirror_bytes)
 		o->mirror_bytes = MIRROR_BYTES_DEFAULT;
+	return 0;
+}
+
+/* Where to, and which of the tables there. */
+static int set_server(struct kvd_client *c, const char *server)
+{
+	const char *name = c->options.namespace_name ? c->options.namespace_name
+						     : secure_getenv("KVD_NAMESPACE");
+	char address[ADDRESS_BYTES_MAX], space[SPACE_NAME_BYTES_MAX + 1];
+	size_t bytes;
+	int rc;
+
+	c->options.namespace_name = NULL; /* the caller's memory */
+	if (!server)
+		return err_set(&c->err, KVD_EINVAL, "no server was given");
+	if (space_split(server, address, sizeof address, space, &c->err))
+		return KVD_EINVAL;
+	if (!*space && name && *name) {
+		if (!space_name_is_good(name, strlen(name)))
+			return err_set(&c->err, KVD_EINVAL, "'%.80s' is no name of a namespace", name);
+		strcpy(space, name);
+	}
+	rc = addr_parse(&c->addr, address, &c->err);
+	if (rc)
+		return rc == ADDR_UNKNOWN ? KVD_ECONNECT : KVD_EINVAL;
+	if (!*space)
+		return 0;
+	if (auth_init())
+		return err_set(&c->err, KVD_EDEVICE, "libsodium does not start");
+	c->space = space_number(space);
+	/* As people call it, in what errors say. */
+	bytes = strlen(c->addr.text);
+	snprintf(c->addr.text + bytes, sizeof c->addr.text - bytes, "/%s", space);
 	return 0;
 }
 
@@ -116,11 +152,9 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 		return rc;
 	device = c->options.device;
 	c->options.device = c->options.credentials = NULL; /* the caller's memory */
-	if (!server)
-		return err_set(&c->err, KVD_EINVAL, "no server was given");
-	rc = addr_parse(&c->addr, server, &c->err);
+	rc = set_server(c, server);
 	if (rc)
-		return rc == ADDR_UNKNOWN ? KVD_ECONNECT : KVD_EINVAL;
+		return rc;
 	if (device_choose(&c->device, device, &c->addr, &c->err))
 		return KVD_EDEVICE;
 	c->verbs = c->device.verbs;

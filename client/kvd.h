@@ -114,6 +114,9 @@ struct kvd_options {
 	 * nobody.  With credentials kvd has to prove itself, too: the client talks to
 	 * none but the one that they are for. */
 	const char *credentials;
+	/* Which of kvd's tables, where the server's name has none behind a '/'.  NULL: the one
+	 * that the environment's KVD_NAMESPACE names, or the one without a name; "": that. */
+	const char *namespace_name;
 };
 #define KVD_POLL_ADAPTIVE 0 /* spin for a while, then sleep */
 #define KVD_POLL_BUSY 1     /* spin, for the lowest latency on a core of one's own */
@@ -123,7 +126,7 @@ struct kvd_options {
 
 /*
  * Makes a client of the server at `server` ("host", "host:port", "[v6]:port";
- * the port is 7480 if left out).  Chooses the device but does not connect:
+ * the port is 7480 if left out); "/NAME" behind it names a namespace of that kvd.  Chooses the device but does not connect:
  * sessions do.  `options` may be NULL.  Like kvd_session_new, sets *client even
  * on an error (but for KVD_ENOMEM: then to NULL), so that kvd_client_error()
  * can tell it; delete it all the same.  Looks up host names, so may block.

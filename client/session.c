@@ -86,6 +86,7 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 			[WIRE_REFUSED_RESOURCES] = "it has no resources for a connection (see its log)",
 			[WIRE_REFUSED_STOPPING] = "it is stopping",
 			[WIRE_REFUSED_RATE] = "too many connections from here in a short time, see --handshakes",
+			[WIRE_REFUSED_SPACE] = "it has no such namespace, see --namespace",
 		};
 		bool version = accept->refusal == WIRE_REFUSED_VERSION;
 		return err_set(&s->err, version ? KVD_EPROTOCOL : KVD_ECONNECT,
@@ -247,7 +248,8 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 							     : RD_ATOM_MAX;
 
 	s->connect = (struct wire_connect){ .magic = WIRE_MAGIC, .version = WIRE_VERSION,
-					    .depth = (uint16_t)s->depth };
+					    .depth = (uint16_t)s->depth,
+					    .space = s->client->space };
 	if (s->client->has_credentials)
 		auth_nonce(s->connect.nonce);
 	link_conn_param(&param, s->qp, &s->connect, sizeof s->connect, rd, rd);
@@ -304,6 +306,7 @@ static void fill_exchange(const struct kvd_session *s, const struct wire_request
 		.value_checksum = hello->value_checksum,
 		.value_rkey = hello->value_rkey,
 		.depth = s->connect.depth,
+		.space = s->connect.space,
 		.name_bytes = (uint16_t)strlen(c->name),
 	};
 	memcpy(text->name, c->name, text->name_bytes);
@@ -343,9 +346,10 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
 	const char *at = s->client->addr.text;
 
 	if (reply->status == WIRE_EDENIED)
-		return err_set(&s->err, KVD_EDENIED, "kvd at %s denied %s: it has no such user, or he has "
+		return err_set(&s->err, KVD_EDENIED, "kvd at %s denied %s: it has no such %s, or he has "
 			       "another key by now ('kvcli user list' there shows)", at,
-			       s->client->has_credentials ? s->client->credentials.name : "this client");
+			       s->client->has_credentials ? s->client->credentials.name : "this client",
+			       s->client->space ? "namespace, or no such user in it" : "user");
 	if (reply->status != WIRE_OK || bytes != want)
 		return err_set(&s->err, KVD_EPROTOCOL, "%s answered the hello with status %u and %zu bytes",
 			       at, reply->status, bytes);

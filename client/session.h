@@ -49,7 +49,8 @@ struct op_memory {
 
 struct kvd_client {
 	struct kvd_options options;
-	struct addr addr;
+	struct addr addr; /* its text with the namespace */
+	uint64_t space;   /* space_number() of that */
 	struct device device;
 	const struct verbs *verbs;
 	struct credentials credentials;

@@ -11,7 +11,7 @@
 #include "common/err.h"
 
 #define ADDR_PORT_DEFAULT 7480
-#define ADDR_TEXT_BYTES 64
+#define ADDR_TEXT_BYTES 96 /* a client puts "/NAMESPACE" behind it */
 
 struct addr {
 	union {

@@ -130,6 +130,21 @@ static bool set_string(const struct opt *o, const char *value, char *why, size_t
 	return true;
 }
 
+static bool add_to_list(const struct opt *o, const char *value, char *why, size_t why_bytes)
+{
+	struct opt_list *list = o->target;
+	struct opt one = { .target = &list->text[list->count] };
+
+	if (list->count == OPT_LIST_MAX) {
+		snprintf(why, why_bytes, "more than %u of them", OPT_LIST_MAX);
+		return false;
+	}
+	if (!set_string(&one, value, why, why_bytes))
+		return false;
+	list->count++;
+	return true;
+}
+
 static bool set_int(const struct opt *o, const char *value, char *why, size_t why_bytes)
 {
 	char *end;
@@ -233,6 +248,8 @@ static bool set_value(const struct opt *o, const char *value, char *why, size_t 
 		return set_time(o, value, why, why_bytes);
 	case OPT_CHOICE:
 		return set_choice(o, value, why, why_bytes);
+	case OPT_LIST:
+		return add_to_list(o, value, why, why_bytes);
 	}
 	snprintf(why, why_bytes, "the option table is wrong");
 	return false;

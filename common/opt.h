@@ -19,6 +19,13 @@ enum opt_kind {
 	OPT_SIZE,    /* uint64_t bytes, "64M" "1GiB" "1.5g", within min..max */
 	OPT_TIME,    /* double seconds > 0, "60" "1.5s" "500ms" "2m", to max seconds unless 0 */
 	OPT_CHOICE,  /* int: index into `choices` */
+	OPT_LIST,    /* struct opt_list: each time it is given, one more */
+};
+
+#define OPT_LIST_MAX 64u
+struct opt_list {
+	const char *text[OPT_LIST_MAX]; /* each lives for ever */
+	unsigned count;
 };
 
 struct opt {
@@ -43,7 +50,8 @@ int opt_parse(const struct opt *table, int argc, char **argv, char *error, size_
 /*
  * Reads `name = value` lines (lines that begin with '#' are comments, flags take
  * yes or no); 0, or -1 after setting `error` to "FILE:LINE: ...".  What is read
- * replaces what was set, so for the command line to win, parse that again.
+ * replaces what was set, so for the command line to win, parse that again; lists
+ * then have the command line's again behind the file's.
  */
 int opt_read_file(const struct opt *table, const char *path, char *error, size_t error_bytes);
 

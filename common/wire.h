@@ -38,7 +38,7 @@ struct wire_connect {
 	uint32_t magic;
 	uint16_t version;
 	uint16_t depth; /* requests outstanding that the client asks for */
-	uint64_t unused;
+	uint64_t space; /* which namespace: space_number() of its name; 0: the one without */
 	uint8_t nonce[WIRE_NONCE_BYTES]; /* random */
 };
 static_assert(sizeof(struct wire_connect) == 48, "wire"); /* rdma_cm takes 56 */
@@ -51,6 +51,7 @@ enum wire_refusal {
 	WIRE_REFUSED_RESOURCES = 4,
 	WIRE_REFUSED_STOPPING = 5,
 	WIRE_REFUSED_RATE = 6, /* too many from this address; limit: a second */
+	WIRE_REFUSED_SPACE = 7, /* no such namespace; where there are users: a denied hello */
 	WIRE_REFUSALS
 };
 
@@ -219,7 +220,7 @@ struct wire_signed {
 	uint32_t value_rkey;
 	uint16_t depth;
 	uint16_t name_bytes;
-	uint64_t unused; /* of struct wire_connect */
+	uint64_t space; /* of struct wire_connect */
 	uint8_t name[WIRE_NAME_BYTES_MAX];
 };
 static_assert(sizeof(struct wire_signed) == 64, "wire");

@@ -23,6 +23,7 @@ _kvd()
 		return
 		;;
 	--poll | -p) [ "${program##*/}" = kvd ] && words='adaptive busy event' ;;
+	--namespace) return ;;
 	--data-dir) compopt -o dirnames; COMPREPLY=(); return ;;
 	--durability) words='async sync' ;;
 	--log-level) words='error warn info debug' ;;

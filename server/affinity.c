@@ -90,10 +90,10 @@ static void allowed_cpus(const struct server *s, cpu_set_t *set)
 void affinity_pin(const struct server *s, unsigned worker, char *text, size_t text_bytes)
 {
 	cpu_set_t set;
-	int skip = (int)worker;
+	int skip = (int)(s->worker_first + worker);
 
 	allowed_cpus(s, &set);
-	if (CPU_COUNT(&set) >= (int)(2 * s->worker_count)) {
+	if (CPU_COUNT(&set) >= (int)(2 * s->host->worker_count)) {
 		cpu_set_t one;
 		CPU_ZERO(&one);
 		for (int i = 0; i < CPU_SETSIZE; i++)

@@ -14,29 +14,16 @@
 #include "common/log.h"
 #include "server/server.h"
 
-/* Connections that an address may begin: `rate` a second, BURST_S seconds' worth at
- * once; one that fails counts as much as a fifth of a second's. */
-#define BUCKETS 1024u
-#define BURST_S 4
-#define FAILURES_PER_S 5
-
-struct bucket {
-	uint64_t owner; /* which address */
-	double tokens;
-	uint64_t at_ns;
-};
-
 struct gate {
 	struct server *server;
-	char line[160];
+	char line[256];
 	const char *path; /* of the users file, or NULL */
 	int watch_fd;     /* inotify, or -1 */
 	char base[256];   /* name of the file in its folder */
 
 	pthread_mutex_t lock;
 	struct users *users; /* or NULL */
-	struct bucket bucket[BUCKETS];
-	uint8_t bucket_key[crypto_shorthash_KEYBYTES];
+	uint8_t worth_key[crypto_shorthash_KEYBYTES]; /* of gate_secret() */
 	struct auth_key nobody; /* checked for a name that is none */
 };
 
@@ -101,7 +88,7 @@ int gate_new(struct server *s, struct gate **gate, struct err *err)
 		return err_set(err, -1, "libsodium does not start: no source of random numbers");
 	if (g->path && s->options.insecure)
 		return err_set(err, -1, "--users and --insecure exclude each other");
-	crypto_shorthash_keygen(g->bucket_key);
+	crypto_shorthash_keygen(g->worth_key);
 	auth_new(&unused, &g->nobody);
 	auth_wipe(&unused, sizeof unused);
 	if (g->path && (users_load(g->path, &g->users, err) || watch(g, err)))
@@ -133,65 +120,6 @@ const char *gate_line(const struct gate *g)
 	return g->line;
 }
 
-/* ------------------------------------------------------------------ knocking */
-
-static uint64_t address_hash(const struct gate *g, const struct addr *peer)
-{
-	const void *at = &peer->v4.sin_addr;
-	size_t bytes = sizeof peer->v4.sin_addr;
-	uint64_t hash;
-
-	if (peer->sa.sa_family == AF_INET6) {
-		at = &peer->v6.sin6_addr;
-		bytes = 8; /* who has one address has its /64 */
-	}
-	crypto_shorthash((uint8_t *)&hash, at, bytes, g->bucket_key);
-	return hash;
-}
-
-/* An address's bucket, filled up to now; lock held.  Two addresses that fall together
- * share one while it is not full. */
-static struct bucket *bucket_of(struct gate *g, const struct addr *peer, uint64_t now_ns)
-{
-	double rate = g->server->options.handshakes, most = rate * BURST_S;
-	uint64_t owner = address_hash(g, peer);
-	struct bucket *b = &g->bucket[owner % BUCKETS];
-
-	b->tokens += (double)(now_ns - b->at_ns) / 1e9 * rate;
-	b->at_ns = now_ns;
-	if (b->tokens >= most) {
-		b->tokens = most;
-		b->owner = owner;
-	}
-	return b;
-}
-
-bool gate_may_connect(struct gate *g, const struct addr *peer, uint64_t now_ns)
-{
-	bool may = true;
-
-	if (!g->server->options.handshakes)
-		return true;
-	pthread_mutex_lock(&g->lock);
-	struct bucket *b = bucket_of(g, peer, now_ns);
-	may = b->tokens >= 1;
-	if (may)
-		b->tokens -= 1;
-	pthread_mutex_unlock(&g->lock);
-	return may;
-}
-
-static void charge_failure(struct gate *g, const struct addr *peer)
-{
-	double rate = g->server->options.handshakes;
-
-	if (!g->server->options.handshakes)
-		return;
-	pthread_mutex_lock(&g->lock);
-	bucket_of(g, peer, clock_ns())->tokens -= rate / FAILURES_PER_S;
-	pthread_mutex_unlock(&g->lock);
-}
-
 /* -------------------------------------------------------------------- proofs */
 
 static void fill_exchange(const struct gate *g, const struct conn *c,
@@ -203,6 +131,7 @@ static void fill_exchange(const struct gate *g, const struct conn *c,
 		.value_checksum = hello->value_checksum,
 		.value_rkey = hello->value_rkey,
 		.depth = c->depth_asked,
+		.space = c->space,
 		.name_bytes = hello->key_bytes,
 	};
 	memcpy(text->name, name, hello->key_bytes);
@@ -239,8 +168,8 @@ static bool admit_user(struct gate *g, struct conn *c, const struct wire_request
 		user = *found;
 	fill_exchange(g, c, hello, name, &text, &x);
 	pthread_mutex_unlock(&g->lock);
-	/* The same work whether there is such a user or not. */
-	bool good = auth_check_client(&x, &user.key, proof) && user.role != ROLE_NONE;
+	/* The same work whether there is such a user, and such a namespace, or not. */
+	bool good = auth_check_client(&x, &user.key, proof) && user.role != ROLE_NONE && !c->nowhere;
 	if (!good)
 		return false;
 	pthread_mutex_lock(&g->lock);
@@ -263,7 +192,7 @@ bool gate_admit(struct gate *g, struct conn *c, const struct wire_request *hello
 	}
 	if (admit_user(g, c, hello, name, proof))
 		return true;
-	charge_failure(g, &c->peer);
+	knock_failed(g->server->host ? g->server->host->knock : NULL, &c->peer, clock_ns());
 	return false;
 }
 
@@ -281,7 +210,7 @@ uint64_t gate_secret(const struct gate *g, const struct user *user, uint64_t sec
 
 	memcpy(text, &secret, sizeof secret);
 	memcpy(text + sizeof secret, user->name, sizeof user->name);
-	crypto_shorthash((uint8_t *)&worth, text, sizeof text, g->bucket_key);
+	crypto_shorthash((uint8_t *)&worth, text, sizeof text, g->worth_key);
 	return worth;
 }
 

@@ -2,10 +2,10 @@
 /*
  * gate.h -- who gets in: users, their proofs, how many may knock, and who is thrown out.
  *
- * The life of a connection here: the main thread lets it begin (gate_may_connect), a
- * worker checks its hello (gate_admit) and answers it (gate_welcome).  A hello that
- * proves nothing is answered after DENIED_NS, and counts many times in what its
- * address may try.
+ * The life of a connection here: the main thread lets it begin (knock.h), a worker
+ * checks its hello (gate_admit) and answers it (gate_welcome).  A hello that proves
+ * nothing is answered after DENIED_NS, and counts many times in what its address may
+ * try.  Each namespace has a gate of its own.
  *
  * gate_reload() reads the users file again.  A user who is not in it any more, or with
  * another key or role, is cut off before it returns, and the table's rkeys change: what
@@ -40,9 +40,6 @@ void gate_delete(struct gate **gate);
 bool gate_has_users(const struct gate *gate);
 /* What it says at start about who may come. */
 const char *gate_line(const struct gate *gate);
-
-/* Main thread: whether another connection from this address may begin now. */
-bool gate_may_connect(struct gate *gate, const struct addr *peer, uint64_t now_ns);
 
 /* Worker: checks a hello and sets the connection's role.  False: it is denied. */
 bool gate_admit(struct gate *gate, struct conn *conn, const struct wire_request *hello,

@@ -25,7 +25,7 @@
 #define MEMORY_BYTES_MAX 16384u
 
 struct http {
-	struct server *server;
+	struct host *host;
 	struct MHD_Daemon *daemon;
 };
 
@@ -54,7 +54,7 @@ static enum MHD_Result plain(struct MHD_Connection *c, unsigned status, const ch
 static enum MHD_Result answer_metrics(struct http *h, struct MHD_Connection *c)
 {
 	size_t bytes;
-	char *text = metrics_text(h->server, &bytes);
+	char *text = metrics_text(h->host, &bytes);
 
 	if (!text)
 		return plain(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
@@ -65,7 +65,7 @@ static enum MHD_Result answer_metrics(struct http *h, struct MHD_Connection *c)
 static enum MHD_Result answer_health(struct http *h, struct MHD_Connection *c)
 {
 	char text[128];
-	bool well = metrics_healthy(h->server, text, sizeof text);
+	bool well = metrics_healthy(h->host, text, sizeof text);
 
 	return plain(c, well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
@@ -107,7 +107,7 @@ static void on_log(void *arg, const char *format, va_list args)
 	log_debug("metrics: %s", text);
 }
 
-int http_new(struct server *s, const char *address, struct http **http, struct err *err)
+int http_new(struct host *host, const char *address, struct http **http, struct err *err)
 {
 	struct http *h = calloc(1, sizeof *h);
 	struct addr addr;
@@ -119,7 +119,7 @@ int http_new(struct server *s, const char *address, struct http **http, struct e
 		free(h);
 		return -1;
 	}
-	h->server = s;
+	h->host = host;
 	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_USE_ERROR_LOG |
 			 (addr.sa.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0);
 	errno = 0;
@@ -154,9 +154,9 @@ void http_delete(struct http **http)
 
 #else
 
-int http_new(struct server *s, const char *address, struct http **http, struct err *err)
+int http_new(struct host *host, const char *address, struct http **http, struct err *err)
 {
-	(void)s;
+	(void)host;
 	(void)address;
 	*http = NULL;
 	return err_set(err, -1, "--metrics: this kvd was built without libmicrohttpd; install "

@@ -6,10 +6,10 @@
 #include "common/err.h"
 
 struct http;
-struct server;
+struct host;
 
 /* Listens at "ADDR:PORT".  0, or -1 after setting err. */
-int http_new(struct server *server, const char *address, struct http **http, struct err *err);
+int http_new(struct host *host, const char *address, struct http **http, struct err *err);
 /* No request is under way any more when it returns.  Takes NULL. */
 void http_delete(struct http **http);
 

@@ -2,13 +2,14 @@
 /*
  * The main thread: connections come and go, asynchronous events, signals.
  *
- * A connection: CONNECT_REQUEST -> its private data is checked, a queue pair is
- * made on the worker with the fewest connections and brought to RTS without any
- * remote right -> handed to the worker -> accepted.  DISCONNECTED, or an error of
+ * A connection: CONNECT_REQUEST -> its private data is checked, which names the
+ * namespace; a queue pair is made in that one's protection domain, on its worker with
+ * the fewest connections, and brought to RTS without any remote right -> handed to the
+ * worker -> accepted.  DISCONNECTED, or an error of
  * its queue pair -> the worker is told, drains it and gives it back -> it is
  * destroyed here.
  *
- * Limits: on connections, on those an address may begin (gate.c), on those that have
+ * Limits: on connections, on those an address may begin (knock.c), on those that have
  * not said a good hello (HANDSHAKES_PART: the eldest makes room), on the time until
  * it (HELLO_NS_MAX), and on the time that replies may wait for a peer to take them
  * (STUCK_NS_MAX).
@@ -102,6 +103,33 @@ static bool is_pending(const struct conn *c)
 	int state = (int)__atomic_load_n(&c->state, __ATOMIC_RELAXED);
 
 	return state == CONN_NEW || state == CONN_DENIED;
+}
+
+static uint64_t count_conns(const struct host *h)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < h->server_count; i++)
+		n += h->servers[i].conn_count;
+	return n;
+}
+
+static uint64_t count_pending(const struct host *h)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < h->server_count; i++)
+		n += atomic_load(&h->servers[i].pending);
+	return n;
+}
+
+/* NULL: there is none. */
+static struct server *find_space(struct host *h, uint64_t space)
+{
+	for (unsigned i = 0; i < h->server_count; i++)
+		if (h->servers[i].space == space)
+			return &h->servers[i];
+	return NULL;
 }
 
 static enum wire_refusal check_request(const struct rdma_cm_event *e,
@@ -217,11 +245,13 @@ static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
 		return NULL;
 	c->server = s;
 	c->id = id;
-	c->connection_id = ++s->conn_last_id;
+	c->connection_id = ++s->host->conn_last_id;
 	c->credits = request->depth ? request->depth : CREDITS_DEFAULT;
 	if (c->credits > CREDITS_MAX)
 		c->credits = CREDITS_MAX;
 	c->depth_asked = request->depth;
+	c->space = request->space;
+	c->nowhere = request->space != s->space;
 	memcpy(c->client_nonce, request->nonce, sizeof c->client_nonce);
 	auth_nonce(c->server_nonce);
 	c->since_ns = clock_ns();
@@ -268,71 +298,100 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 		conn_drop(c, "its queue pair has remote rights that nobody gave it");
 		return;
 	}
-	log_debug("connection %llu from %s on worker %u", (unsigned long long)c->connection_id,
-		  c->peer.text, w->id);
+	log_debug("connection %llu from %s on worker %u%s%s", (unsigned long long)c->connection_id,
+		  c->peer.text, w->id, *s->name ? " of " : "", s->name);
 }
 
 /* Many that don't finish their handshake must not keep others from theirs. */
-static void make_room(struct server *s)
+static void make_room(struct host *h)
 {
-	uint64_t most = (uint64_t)s->options.connections / HANDSHAKES_PART;
+	uint64_t most = (uint64_t)h->servers->options.connections / HANDSHAKES_PART;
 	struct conn *eldest = NULL;
 
-	if (atomic_load(&s->pending) < (most ? most : 1))
+	if (count_pending(h) < (most ? most : 1))
 		return;
-	for (struct conn *c = s->conns; c; c = c->all_next)
-		if (is_pending(c) && !atomic_load(&c->disconnected))
-			eldest = c;
+	for (unsigned i = 0; i < h->server_count; i++)
+		for (struct conn *c = h->servers[i].conns; c; c = c->all_next)
+			if (is_pending(c) && !atomic_load(&c->disconnected) &&
+			    (!eldest || c->since_ns <= eldest->since_ns))
+				eldest = c;
 	if (eldest)
 		conn_drop(eldest, "it did not finish its handshake, and others wait for theirs");
 }
 
-static void on_request(struct server *s, struct rdma_cm_event *e)
+/* What there is to say against a request that is well-formed, or nothing; *limit: which
+ * limit it hit. */
+static enum wire_refusal judge(struct host *h, const struct server *s, const struct addr *peer,
+			       uint32_t *limit)
+{
+	const struct options *all = &h->servers->options, *own = s ? &s->options : all;
+
+	*limit = 0;
+	if (!knock_may(h->knock, peer, clock_ns())) {
+		*limit = (uint32_t)all->handshakes;
+		return WIRE_REFUSED_RATE;
+	}
+	/* Where there are users it is denied its hello, like somebody whom nobody knows. */
+	if (!s && !gate_has_users(h->servers->gate))
+		return WIRE_REFUSED_SPACE;
+	*limit = (uint32_t)own->connections;
+	if (s && s->conn_count >= *limit)
+		return WIRE_REFUSED_CONNECTIONS;
+	*limit = (uint32_t)all->connections;
+	return count_conns(h) >= *limit ? WIRE_REFUSED_CONNECTIONS : WIRE_ACCEPTED;
+}
+
+static void on_request(struct host *h, struct rdma_cm_event *e)
 {
 	static const char *const why[] = {
 		[WIRE_REFUSED_MAGIC] = "it does not speak kvd's protocol",
 		[WIRE_REFUSED_VERSION] = "it speaks another version of the protocol",
 		[WIRE_REFUSED_CONNECTIONS] = "the limit of connections is reached (--connections)",
 		[WIRE_REFUSED_RATE] = "too many handshakes from there (--handshakes)",
+		[WIRE_REFUSED_SPACE] = "it asks for a namespace that is none (--namespace)",
 	};
 	struct wire_connect request = { 0 };
 	struct rdma_conn_param asked = e->param.conn;
 	struct rdma_cm_id *id = e->id;
 	struct addr peer;
 	enum wire_refusal refusal = check_request(e, &request);
-	uint32_t limit = (uint32_t)s->options.connections;
+	struct server *s = NULL;
+	uint32_t limit = 0;
 
 	addr_from(&peer, rdma_get_peer_addr(id));
-	s->verbs->ack_cm_event(e);
-	if (refusal == WIRE_ACCEPTED && s->conn_count >= limit)
-		refusal = WIRE_REFUSED_CONNECTIONS;
-	if (refusal == WIRE_ACCEPTED && !gate_may_connect(s->gate, &peer, clock_ns())) {
-		refusal = WIRE_REFUSED_RATE;
-		limit = (uint32_t)s->options.handshakes;
+	h->servers->verbs->ack_cm_event(e);
+	if (refusal == WIRE_ACCEPTED) {
+		s = find_space(h, request.space);
+		refusal = judge(h, s, &peer, &limit);
 	}
+	if (!s)
+		s = h->servers;
 	if (refusal != WIRE_ACCEPTED) {
 		log_some("refused %s: %s", peer.text, why[refusal]);
 		refuse(s, id, refusal, limit);
 		return;
 	}
-	make_room(s);
+	if (s->space != request.space)
+		log_some("%s asks for a namespace that is none: its hello will be denied", peer.text);
+	make_room(h);
 	accept_conn(s, id, &request, &asked);
 }
 
 /* ------------------------------------------------------------------ events */
 
 /* False: the device was taken away, which waits for kvd's end. */
-static bool on_cm_event(struct server *s)
+static bool on_cm_event(struct host *h)
 {
+	const struct server *s = h->servers;
 	struct rdma_cm_event *e;
 	bool go_on = true;
 	char words[256];
 
-	while (!s->verbs->get_cm_event(s->channel, &e)) {
-		struct conn *c = e->id == s->listener ? NULL : e->id->context;
+	while (!s->verbs->get_cm_event(h->channel, &e)) {
+		struct conn *c = e->id == h->listener ? NULL : e->id->context;
 		switch (e->event) {
 		case RDMA_CM_EVENT_CONNECT_REQUEST:
-			on_request(s, e);
+			on_request(h, e);
 			continue;
 		case RDMA_CM_EVENT_ESTABLISHED:
 			break;
@@ -414,13 +473,13 @@ static bool on_async_event(struct server *s)
 
 void conn_done(struct conn *c)
 {
-	struct server *s = c->server;
+	struct host *h = c->server->host;
 
-	pthread_mutex_lock(&s->done_lock);
-	c->next = s->done;
-	s->done = c;
-	pthread_mutex_unlock(&s->done_lock);
-	if (eventfd_write(s->done_fd, 1))
+	pthread_mutex_lock(&h->done_lock);
+	c->next = h->done;
+	h->done = c;
+	pthread_mutex_unlock(&h->done_lock);
+	if (eventfd_write(h->done_fd, 1))
 		log_error("can't wake the main thread: %s", strerror(errno));
 }
 
@@ -440,15 +499,15 @@ static void destroy_conn(struct conn *c)
 	free(c);
 }
 
-static void bury_done(struct server *s)
+static void bury_done(struct host *h)
 {
 	eventfd_t value;
 
-	eventfd_read(s->done_fd, &value);
-	pthread_mutex_lock(&s->done_lock);
-	struct conn *c = s->done, *next;
-	s->done = NULL;
-	pthread_mutex_unlock(&s->done_lock);
+	eventfd_read(h->done_fd, &value);
+	pthread_mutex_lock(&h->done_lock);
+	struct conn *c = h->done, *next;
+	h->done = NULL;
+	pthread_mutex_unlock(&h->done_lock);
 	for (; c; c = next) {
 		next = c->next;
 		destroy_conn(c);
@@ -475,30 +534,32 @@ static void look_after_conn(struct conn *c, uint64_t now)
 }
 
 /* Peers that are silent, slow, or to be told what they are. */
-static void look_after(struct server *s)
+static void look_after(struct host *h)
 {
 	uint64_t now = clock_ns();
 
-	if (now - s->looked_ns < LOOK_NS)
+	if (now - h->looked_ns < LOOK_NS)
 		return;
-	s->looked_ns = now;
-	for (struct conn *c = s->conns; c; c = c->all_next)
-		look_after_conn(c, now);
+	h->looked_ns = now;
+	for (unsigned i = 0; i < h->server_count; i++)
+		for (struct conn *c = h->servers[i].conns; c; c = c->all_next)
+			look_after_conn(c, now);
 }
 
 /* ----------------------------------------------------------- start and run */
 
-int listen_start(struct server *s, struct err *err)
+int listen_start(struct host *h, struct err *err)
 {
+	struct server *s = h->servers;
 	const struct verbs *v = s->verbs;
 
-	s->channel = v->create_event_channel();
-	if (!s->channel)
+	h->channel = v->create_event_channel();
+	if (!h->channel)
 		return err_set_errno(err, -1, errno,
 				     "can't open an RDMA event channel (is the module rdma_ucm loaded?)");
-	if (v->create_id(s->channel, &s->listener, s, RDMA_PS_TCP))
+	if (v->create_id(h->channel, &h->listener, h, RDMA_PS_TCP))
 		return err_set_errno(err, -1, errno, "can't create an RDMA id");
-	if (v->bind_addr(s->listener, &s->addr.sa)) {
+	if (v->bind_addr(h->listener, &s->addr.sa)) {
 		char names[256];
 		int e = errno;
 		if (e == EADDRINUSE)
@@ -510,25 +571,26 @@ int listen_start(struct server *s, struct err *err)
 				       s->addr.text, device_list(names, sizeof names));
 		return err_set_errno(err, -1, e, "can't bind to %s", s->addr.text);
 	}
-	if (device_check(&s->device, s->listener, &s->addr, err))
+	if (device_check(&s->device, h->listener, &s->addr, err))
 		return -1;
-	s->ctx = s->listener->verbs;
+	s->ctx = h->listener->verbs;
 	if (!s->ctx)
 		return err_set(err, -1, "%s is on no single device: give the address of one interface",
 			       s->addr.text);
-	addr_set_port(&s->addr, ntohs(v->get_src_port(s->listener)));
-	int rc = set_nonblocking(s->channel->fd);
+	addr_set_port(&s->addr, ntohs(v->get_src_port(h->listener)));
+	int rc = set_nonblocking(h->channel->fd);
 	if (!rc)
 		rc = set_nonblocking(s->ctx->async_fd);
-	s->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (rc || s->done_fd < 0)
+	h->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (rc || h->done_fd < 0)
 		return err_set_errno(err, -1, rc ? rc : errno, "can't set up event descriptors");
 	return 0;
 }
 
 /* SIGHUP: the log's level, and the users. */
-static void reload(struct server *s)
+static void reload(struct host *h)
 {
+	struct server *s = h->servers;
 	static const char *const names[] = { "error", "warn", "info", "debug" };
 	struct options fresh;
 	struct err err;
@@ -543,17 +605,18 @@ static void reload(struct server *s)
 		log_set_level((enum log_level)fresh.log_level);
 		s->options.log_level = fresh.log_level;
 	}
-	gate_reload(s->gate);
+	for (unsigned i = 0; i < h->server_count; i++)
+		gate_reload(h->servers[i].gate);
 }
 
-static bool stop_asked(struct server *s)
+static bool stop_asked(struct host *h)
 {
 	struct signalfd_siginfo info;
 
-	if (read(s->signal_fd, &info, sizeof info) != (ssize_t)sizeof info)
+	if (read(h->signal_fd, &info, sizeof info) != (ssize_t)sizeof info)
 		return false;
 	if (info.ssi_signo == SIGHUP) {
-		reload(s);
+		reload(h);
 		return false;
 	}
 	log_info("%s: finishing what was accepted", strsignal((int)info.ssi_signo));
@@ -561,50 +624,67 @@ static bool stop_asked(struct server *s)
 	return true;
 }
 
-int listen_run(struct server *s)
+/* The users' files that were touched. */
+static void look_at_users(struct host *h, const struct pollfd *fds)
 {
-	struct pollfd fds[] = { { .fd = s->channel->fd, .events = POLLIN },
-				{ .fd = s->ctx->async_fd, .events = POLLIN },
-				{ .fd = s->done_fd, .events = POLLIN },
-				{ .fd = s->signal_fd, .events = POLLIN },
-				{ .fd = gate_fd(s->gate), .events = POLLIN } };
+	for (unsigned i = 0; i < h->server_count; i++)
+		if (fds[i].revents && gate_touched(h->servers[i].gate))
+			gate_reload(h->servers[i].gate);
+}
 
+int listen_run(struct host *h)
+{
+	struct server *s = h->servers;
+	struct pollfd fds[4 + 1 + NAMESPACES_MAX] = {
+		{ .fd = h->channel->fd, .events = POLLIN },
+		{ .fd = s->ctx->async_fd, .events = POLLIN },
+		{ .fd = h->done_fd, .events = POLLIN },
+		{ .fd = h->signal_fd, .events = POLLIN },
+	};
+
+	for (unsigned i = 0; i < h->server_count; i++)
+		fds[4 + i] = (struct pollfd){ .fd = gate_fd(h->servers[i].gate), .events = POLLIN };
 	for (;;) {
-		int wait_ms = atomic_load(&s->pending) ? (int)(LOOK_NS / 1000000) : 1000;
-		int n = poll(fds, sizeof fds / sizeof fds[0], wait_ms);
+		int wait_ms = count_pending(h) ? (int)(LOOK_NS / 1000000) : 1000;
+		int n = poll(fds, 4 + h->server_count, wait_ms);
 		if (n < 0 && errno != EINTR) {
 			log_error("poll: %s", strerror(errno));
 			return -1;
 		}
-		look_after(s);
+		look_after(h);
 		if (n <= 0)
 			continue;
-		if (fds[0].revents && !on_cm_event(s))
+		if (fds[0].revents && !on_cm_event(h))
 			return -1;
 		if (fds[1].revents && !on_async_event(s))
 			return -1;
 		if (fds[2].revents)
-			bury_done(s);
-		if (fds[3].revents && stop_asked(s))
+			bury_done(h);
+		if (fds[3].revents && stop_asked(h))
 			return 0;
-		if (fds[4].revents && gate_touched(s->gate))
-			gate_reload(s->gate);
+		look_at_users(h, fds + 4);
 	}
 }
 
-void listen_stop(struct server *s)
+static void stop_server(struct server *s)
 {
-	const struct verbs *v = s->verbs;
-
-	if (s->listener)
-		v->destroy_id(s->listener);
-	s->listener = NULL;
 	for (unsigned i = 0; i < s->worker_count; i++)
 		worker_stop(&s->workers[i]);
 	while (s->conns)
 		destroy_conn(s->conns);
 	locker_delete(&s->locker);
-	if (s->channel)
-		v->destroy_event_channel(s->channel);
-	s->channel = NULL;
+}
+
+void listen_stop(struct host *h)
+{
+	const struct verbs *v = h->servers->verbs;
+
+	if (h->listener)
+		v->destroy_id(h->listener);
+	h->listener = NULL;
+	for (unsigned i = 0; i < h->server_count; i++)
+		stop_server(&h->servers[i]);
+	if (h->channel)
+		v->destroy_event_channel(h->channel);
+	h->channel = NULL;
 }

@@ -18,6 +18,7 @@
 
 #include "server/compact.h"
 #include "server/expire.h"
+#include "server/exposition.h"
 #include "server/server.h"
 
 #ifdef HAVE_CONFIG_H
@@ -374,22 +375,26 @@ static void add_device(FILE *f, const struct server *s)
 
 /* ----------------------------------------------------------------- together */
 
-char *metrics_text(struct server *s, size_t *bytes)
+/* One namespace's figures; the process's and the device's are with the first. */
+static char *text_of(struct server *s, bool first, size_t *bytes)
 {
 	char *text = NULL;
 	FILE *f = open_memstream(&text, bytes);
 
 	if (!f)
 		return NULL;
-	add_build(f, s);
-	add_process(f, s);
+	if (first) {
+		add_build(f, s);
+		add_process(f, s);
+	}
 	add_table(f, s);
 	add_requests(f, s);
 	add_durations(f, s);
 	add_locks(f, s);
 	add_connections(f, s);
 	add_durability(f, s);
-	add_device(f, s);
+	if (first)
+		add_device(f, s);
 	if (fclose(f)) {
 		free(text);
 		return NULL;
@@ -397,10 +402,31 @@ char *metrics_text(struct server *s, size_t *bytes)
 	return text;
 }
 
-bool metrics_healthy(struct server *s, char *text, size_t text_bytes)
+char *metrics_text(struct host *h, size_t *bytes)
 {
-	uint64_t now = clock_ns();
+	struct exposition_part part[NAMESPACES_MAX];
+	unsigned count = h->server_count - 1;
+	char *first = text_of(h->servers, true, bytes), *all = NULL;
+	bool ok = first;
+	size_t unused;
 
+	if (!count)
+		return first;
+	for (unsigned i = 0; i < count; i++) {
+		part[i].name = h->servers[i + 1].name;
+		part[i].text = text_of(&h->servers[i + 1], false, &unused);
+		ok &= part[i].text != NULL;
+	}
+	if (ok)
+		all = exposition_merge(first, part, count, bytes);
+	for (unsigned i = 0; i < count; i++)
+		free(part[i].text);
+	free(first);
+	return all;
+}
+
+static bool server_is_well(struct server *s, uint64_t now, char *text, size_t text_bytes)
+{
 	for (unsigned i = 0; i < s->worker_count; i++) {
 		struct worker *w = &s->workers[i];
 		uint64_t beat = atomic_load_explicit(&w->beat, memory_order_relaxed);
@@ -408,12 +434,24 @@ bool metrics_healthy(struct server *s, char *text, size_t text_bytes)
 			w->seen_beat = beat;
 			w->seen_ns = now;
 		} else if (now - w->seen_ns > STUCK_NS) {
-			snprintf(text, text_bytes, "worker %u does nothing since %.1f s\n", i,
-				 (double)(now - w->seen_ns) / 1e9);
+			snprintf(text, text_bytes, "worker %u%s%s does nothing since %.1f s\n", i,
+				 *s->name ? " of " : "", s->name, (double)(now - w->seen_ns) / 1e9);
 			return false;
 		}
 	}
-	snprintf(text, text_bytes, "ok: %" PRIu64 " keys, %" PRIu64 " connections\n",
-		 index_keys(s->store->index), atomic_load(&s->connections));
+	return true;
+}
+
+bool metrics_healthy(struct host *h, char *text, size_t text_bytes)
+{
+	uint64_t now = clock_ns(), keys = 0, connections = 0;
+
+	for (unsigned i = 0; i < h->server_count; i++) {
+		if (!server_is_well(&h->servers[i], now, text, text_bytes))
+			return false;
+		keys += index_keys(h->servers[i].store->index);
+		connections += atomic_load(&h->servers[i].connections);
+	}
+	snprintf(text, text_bytes, "ok: %" PRIu64 " keys, %" PRIu64 " connections\n", keys, connections);
 	return true;
 }

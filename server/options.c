@@ -79,6 +79,8 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		  "serve other machines without users" },
 		{ "handshakes", 0, OPT_INT, &o->handshakes, 0, 1000000, NULL, "N",
 		  "a second and address; 0: any number (1000)" },
+		{ "namespace", 0, OPT_LIST, &o->namespace_list, 0, 0, NULL, "SPEC",
+		  "a table beside: NAME:memory=SIZE,users=FILE,workers=N" },
 		{ "data-dir", 0, OPT_STRING, &o->durable.dir, 0, 0, NULL, "DIR",
 		  "keep all on disk there, and load it at start (not kept)" },
 		{ "durability", 0, OPT_CHOICE, &o->durable.durability, 0, 0, durabilities, "HOW",
@@ -131,6 +133,46 @@ static int read_all(const struct opt *table, const struct options *o, const stru
 		       : 0;
 }
 
+static int read_namespaces(struct options *o, char *error, size_t error_bytes)
+{
+	struct err err;
+
+	if (!namespaces_parse(&o->namespace_list, o->namespaces, &o->namespace_count, &err))
+		return 0;
+	snprintf(error, error_bytes, "%s", err.text);
+	return -1;
+}
+
+uint64_t options_memory_bytes(const struct options *o)
+{
+	uint64_t n = o->memory_bytes;
+
+	for (unsigned i = 0; i < o->namespace_count; i++)
+		n += o->namespaces[i].memory_bytes;
+	return n;
+}
+
+/* The users of namespaces. */
+static int check_namespaces(const struct options *o)
+{
+	struct users *users;
+	struct err err;
+
+	for (unsigned i = 0; i < o->namespace_count; i++) {
+		const struct namespace_options *n = &o->namespaces[i];
+		users = NULL;
+		if (!n->users != !o->users)
+			err_set(&err, -1, "either all tables have users or none (see --users)");
+		else if (!n->users || !users_load(n->users, &users, &err)) {
+			users_delete(&users);
+			continue;
+		}
+		fprintf(stderr, "kvd: --namespace %s: %s\n", n->name, err.text);
+		return 1;
+	}
+	return 0;
+}
+
 /* What can be found out without serving anybody; the status. */
 static int check(const struct options *o)
 {
@@ -152,6 +194,8 @@ static int check(const struct options *o)
 		return 1;
 	}
 	users_delete(&users);
+	if (check_namespaces(o))
+		return 1;
 	printf("kvd: %s%sthe configuration is right\n", o->config ? o->config : "",
 	       o->config ? ": " : "");
 	return 0;
@@ -166,7 +210,8 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 	arg_count = argc;
 	args = argv;
 	make_table(table, o, &f);
-	if (read_all(table, o, &f, error, sizeof error)) {
+	if (read_all(table, o, &f, error, sizeof error) ||
+	    read_namespaces(o, error, sizeof error)) {
 		fprintf(stderr, "kvd: %s\nTry 'kvd --help'.\n", error);
 		*status = 2;
 		return 1;

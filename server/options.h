@@ -15,4 +15,7 @@ int options_parse(struct options *options, int argc, char **argv, int *status);
  * err: `options` is not to be used then. */
 int options_again(struct options *options, struct err *err);
 
+/* Of the table and of all namespaces. */
+uint64_t options_memory_bytes(const struct options *options);
+
 #endif

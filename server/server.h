@@ -22,7 +22,9 @@
 #include "common/wire.h"
 #include "server/fate.h"
 #include "server/gate.h"
+#include "server/knock.h"
 #include "server/locker.h"
+#include "server/namespace.h"
 #include "server/news.h"
 #include "server/store.h"
 #include "server/timing.h"
@@ -48,22 +50,48 @@ struct options {
 	int log_to;
 	const char *metrics;
 	int slow_ms;
+	struct opt_list namespace_list;
+	struct namespace_options namespaces[NAMESPACES_MAX];
+	unsigned namespace_count;
 };
 
+/* What the namespaces of a kvd share: the main thread's, but where said. */
+struct host {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listener;
+	/* The first is the one without a name.  Not changed once connections are taken. */
+	struct server *servers;
+	unsigned server_count;
+	unsigned worker_count; /* of all of them */
+	struct knock *knock; /* any thread */
+	struct http *http;   /* NULL: no --metrics */
+	uint64_t conn_last_id;
+	uint64_t looked_ns;
+	int signal_fd;
+
+	/* Connections that their workers are done with. */
+	pthread_mutex_t done_lock;
+	struct conn *done;
+	int done_fd; /* eventfd */
+};
+
+/* One namespace: a table and all that serves it. */
 struct server {
-	struct options options;
+	struct host *host;
+	char name[SPACE_NAME_BYTES_MAX + 1]; /* "": the one without */
+	uint64_t space;         /* space_number() of it */
+	unsigned worker_first;  /* its first one, counted through all namespaces */
+	struct options options; /* kvd's, with what is its own in their place */
 	struct addr addr;
 	struct device device;
 	const struct verbs *verbs;
 	struct link_limits limits;
 
-	struct rdma_event_channel *channel;
-	struct rdma_cm_id *listener;
 	struct ibv_context *ctx; /* the listener's */
 	struct ibv_pd *pd;
 	struct table *table;
 	struct store *store;
-	struct http *http; /* NULL: no --metrics */
+	char *data_dir;          /* of a namespace with a name, where durable */
 	struct durable *durable; /* NULL: no database */
 	struct locker *locker; /* NULL: the device has no atomics */
 	struct gate *gate;
@@ -76,16 +104,6 @@ struct server {
 	pthread_mutex_t conns_lock;
 	struct conn *conns;
 	unsigned conn_count;
-
-	/* Main thread only. */
-	uint64_t conn_last_id;
-	uint64_t looked_ns;
-	int signal_fd;
-
-	/* Connections that their workers are done with. */
-	pthread_mutex_t done_lock;
-	struct conn *done;
-	int done_fd; /* eventfd */
 
 	bool timed; /* somebody wants to know how long requests take */
 	_Atomic uint64_t connections; /* ready ones */
@@ -125,6 +143,8 @@ struct conn {
 	uint8_t client_nonce[WIRE_NONCE_BYTES], server_nonce[WIRE_NONCE_BYTES];
 	uint32_t client_qpn;
 	uint16_t depth_asked;
+	uint64_t space; /* that the client asked for */
+	bool nowhere;   /* there is none such, which it learns like one who proves nothing */
 	/* Who it is: by its worker, under the gate's lock. */
 	struct user user;
 	bool admitted;
@@ -355,10 +375,21 @@ int affinity_device_node(const struct server *server);
 void affinity_pin(const struct server *server, unsigned worker, char *text, size_t text_bytes);
 void affinity_bind_memory(const struct server *server);
 
+/* server.c: main thread; 0, or -1 after setting err. */
+/* Makes s the namespace `o` beside `first`, whose device is open, and nothing else is. */
+void server_name(struct server *s, const struct server *first, const struct namespace_options *o);
+int server_new(struct server *s, struct err *err);
+int server_load(struct server *s, struct err *err);
+int server_start(struct server *s, struct err *err);
+/* Closes the database of one that did not get as far as to be served. */
+void server_abandon(struct server *s);
+void server_delete(struct server *s);
+
 /* listen.c: main thread */
-int listen_start(struct server *server, struct err *err);
-int listen_run(struct server *server); /* until a signal asks to stop */
-void listen_stop(struct server *server);
+/* Opens the device for the first of the host's servers: addr, ctx. */
+int listen_start(struct host *host, struct err *err);
+int listen_run(struct host *host); /* until a signal asks to stop */
+void listen_stop(struct host *host);
 void conn_done(struct conn *conn); /* worker: gives it back */
 /* Any thread: whether its queue pair has just these remote rights; else it is in error. */
 bool conn_check_rights(struct conn *conn, int rights);

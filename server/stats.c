@@ -127,7 +127,8 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	struct rusage u;
 
 	getrusage(RUSAGE_SELF, &u);
-	add(&o, "{\"keys\":%llu,\"memory\":{\"used_bytes\":%llu,\"budget_bytes\":%llu,"
+	add(&o, *s->name ? "{\"namespace\":\"%s\"," : "{%s", s->name);
+	add(&o, "\"keys\":%llu,\"memory\":{\"used_bytes\":%llu,\"budget_bytes\":%llu,"
 		"\"value_bytes\":%llu},",
 	    (unsigned long long)index_keys(s->store->index),
 	    (unsigned long long)table_used_bytes(s->table),

@@ -163,13 +163,16 @@ class Client:
         timeout: float | None = None,
         depth: int = 0,
         credentials: str | None = None,
+        namespace: str | None = None,
     ) -> None:
         """`device`: an RDMA device by name, or "soft". `timeout`: of each call, in
         seconds. `depth`: operations in flight of one session. `credentials`: path of
-        the file that says who the client is; "" for nobody."""
+        the file that says who the client is; "" for nobody. `namespace`: which of the
+        server's tables, where no "/NAME" stands behind its address."""
         options = _lib.Options(size=ctypes.sizeof(_lib.Options), depth=depth)
         options.device = None if device is None else device.encode()
         options.credentials = None if credentials is None else credentials.encode()
+        options.namespace_name = None if namespace is None else namespace.encode()
         if timeout is not None:
             options.timeout_ms = max(1, round(timeout * 1000))
         self._handle = ctypes.c_void_p()

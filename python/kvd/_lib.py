@@ -28,6 +28,7 @@ class Options(ctypes.Structure):
         ("get", c_int),
         ("mirror_ahead", c_int),
         ("credentials", c_char_p),
+        ("namespace_name", c_char_p),
     ]
 
 

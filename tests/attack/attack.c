@@ -7,6 +7,8 @@
  *	attack ADDR:PORT replay VICTIM			recorded and borrowed handshakes
  *	attack ADDR:PORT guess N SEED PROCESSES [WHO]	rkeys out of the air
  *	attack ADDR:PORT revoked VICTIM OTHER		until VICTIM is removed, and after
+ *	attack ADDR:PORT/A across ADDR:PORT/B A B	a user of A: with B's rkeys on A's queue
+ *							pairs, and at B's door
  *	attack ADDR:PORT crowd N PROCESSES WHO FILE	N connections, every other one silent,
  *							until FILE is there; WHO -: all silent
  *	attack ADDR:PORT flood N SEED PROCESSES WHO	messages that are malformed, or come
@@ -388,6 +390,56 @@ static void revoked(struct raw *raw, const char *victim, const char *other)
 	printf("%u requests\n", tries);
 }
 
+/* -------------------------------------------------------------------- across */
+
+/* Two namespaces of one kvd: what is learnt in one is worth nothing in the other. */
+static void across(struct raw *raw, const char *there, const char *own, const char *victim)
+{
+	static const int near[] = { 0, 1, -1, 256, -256 };
+	struct credentials a = load(own), b = load(victim);
+	struct wire_welcome mine, known;
+	struct raw other = { .random = 1 };
+	struct raw_conn c;
+
+	raw_open(&other, there);
+	raw_enter(&other, &c, &b);
+	known = c.welcome;
+	raw_enter(raw, &c, &a);
+	mine = c.welcome;
+	if (mine.table_rkey == known.table_rkey || mine.lock_rkey == known.lock_rkey)
+		raw_die("two namespaces have the same rkeys");
+	raw_hang_up(&c);
+	for (unsigned op = 0; op < OPCODES; op++)
+		for (unsigned lock = 0; lock < 2; lock++)
+			for (unsigned i = 0; i < sizeof near / sizeof *near; i++) {
+				raw_enter(raw, &c, &a);
+				must_fail(&c, op, lock ? known.lock_addr : known.table_addr,
+					  (lock ? known.lock_rkey : known.table_rkey) + (uint32_t)near[i],
+					  "from another namespace");
+				raw_hang_up(&c);
+			}
+	/* With one's own rkey at the other's addresses. */
+	for (unsigned op = 0; op < OPCODES; op++) {
+		raw_enter(raw, &c, &a);
+		must_fail(&c, op, known.table_addr, mine.table_rkey, "with the rkey of its own table");
+		raw_hang_up(&c);
+	}
+	/* At the other's door: as himself; there with a proof that is good, but for here, as if
+	 * the connection's namespace had been swapped on the way. */
+	raw_connect_well(&other, &c);
+	raw_make_hello(&c, &a);
+	must_be_denied(&c, &known, "a user of another namespace");
+	raw_connect_well(&other, &c);
+	c.connect.space = raw->space;
+	raw_make_hello(&c, &b);
+	must_be_denied(&c, &known, "a proof for another namespace");
+	raw_connect_well(raw, &c);
+	c.connect.space = other.space;
+	raw_make_hello(&c, &b);
+	must_be_denied(&c, &known, "another namespace's user, and a proof for there");
+	printf("%u tries\n", tries);
+}
+
 /* --------------------------------------------------------------------- crowd */
 
 #define CROWD_MAX 1000
@@ -562,6 +614,8 @@ int main(int argc, char **argv)
 		matrix(&raw, argv[3], argv[4]);
 	else if (!strcmp(argv[2], "replay") && argc == 4)
 		replay(&raw, argv[3]);
+	else if (!strcmp(argv[2], "across") && argc == 6)
+		across(&raw, argv[3], argv[4], argv[5]);
 	else if (!strcmp(argv[2], "revoked") && argc == 5)
 		revoked(&raw, argv[3], argv[4]);
 	else

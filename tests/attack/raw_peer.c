@@ -41,12 +41,15 @@ uint64_t raw_random(struct raw *raw)
 
 void raw_open(struct raw *raw, const char *addr)
 {
-	struct err err;
+	char address[300], space[SPACE_NAME_BYTES_MAX + 1];
+	struct err err = { "libsodium does not start" };
 
 	raw->recvs = RAW_RECVS;
-	if (auth_init() || addr_parse(&raw->addr, addr, &err) ||
+	if (auth_init() || space_split(addr, address, sizeof address, space, &err) ||
+	    addr_parse(&raw->addr, address, &err) ||
 	    device_choose(&raw->device, NULL, &raw->addr, &err))
 		raw_die(err.text);
+	raw->space = space_number(space);
 	raw->v = raw->device.verbs;
 	raw->channel = raw->v->create_event_channel();
 	if (!raw->channel || fcntl(raw->channel->fd, F_SETFL, O_NONBLOCK))
@@ -183,7 +186,8 @@ bool raw_connect(struct raw *raw, struct raw_conn *c, const struct wire_connect 
 
 void raw_connect_well(struct raw *raw, struct raw_conn *c)
 {
-	struct wire_connect connect = { .magic = WIRE_MAGIC, .version = WIRE_VERSION };
+	struct wire_connect connect = { .magic = WIRE_MAGIC, .version = WIRE_VERSION,
+					.space = raw->space };
 
 	auth_nonce(connect.nonce);
 	if (!raw_connect(raw, c, &connect))
@@ -258,6 +262,7 @@ static void fill_exchange(const struct raw_conn *c, const struct credentials *wh
 			  struct auth_exchange *x)
 {
 	*text = (struct wire_signed){ .depth = c->connect.depth,
+				      .space = c->connect.space,
 				      .value_addr = q->value_addr,
 				      .value_checksum = q->value_checksum,
 				      .value_rkey = q->value_rkey,

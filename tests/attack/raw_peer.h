@@ -10,6 +10,7 @@
 #include "common/auth_file.h"
 #include "common/device.h"
 #include "common/link.h"
+#include "common/space.h"
 #include "common/wire.h"
 
 #define RAW_RECVS 40u
@@ -18,6 +19,7 @@
 /* What all connections of a process share. */
 struct raw {
 	struct addr addr;
+	uint64_t space; /* of the namespace that is asked for */
 	struct device device;
 	const struct verbs *v;
 	struct rdma_event_channel *channel;
