@@ -243,6 +243,10 @@ static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
 
 	if (!c)
 		return NULL;
+	if (s->locker && !(c->lock_note = locker_note_new())) {
+		free(c);
+		return NULL;
+	}
 	c->server = s;
 	c->id = id;
 	c->connection_id = ++s->host->conn_last_id;
@@ -273,6 +277,8 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 
 	if (!c || new_qp(c, w, peer, &err)) {
 		log_error("no connection for %s: %s", c ? c->peer.text : "a peer", err.text);
+		if (c)
+			free(c->lock_note);
 		free(c);
 		refuse(s, id, WIRE_REFUSED_RESOURCES, 0);
 		return;
@@ -491,7 +497,7 @@ static void destroy_conn(struct conn *c)
 	v->destroy_qp(c->qp);
 	/* Only now can nothing that it sent take effect any more. */
 	if (c->server->locker)
-		locker_dead(c->server->locker, c->connection_id);
+		locker_dead(c->server->locker, c->connection_id, &c->lock_note);
 	v->destroy_id(c->id);
 	if (c->fate)
 		fates_keep(c->server->fates, c->connection_id, c->fate);

@@ -96,23 +96,38 @@ struct locker {
 	_Atomic uint64_t waits, handovers, recovered, released, fenced;
 };
 
+/* What is said of one connection at its end: MSG_FORGET, and when that is through, MSG_DEAD. */
+struct locker_note {
+	struct message message;
+};
+
 /* ------------------------------------------------------------------- inbox */
 
-static void post(struct locker *l, const struct message *m)
+static void append(struct locker *l, struct message *m)
+{
+	m->next = NULL;
+	pthread_mutex_lock(&l->lock);
+	*l->inbox_end = m;
+	l->inbox_end = &m->next;
+	pthread_cond_signal(&l->more);
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* False: no memory.  For what is asked for again, or can be refused. */
+static bool post(struct locker *l, const struct message *m)
 {
 	struct message *copy = malloc(sizeof *copy);
 
-	if (!copy) {
-		log_error("out of memory: a lock request was dropped");
-		return;
-	}
+	if (!copy)
+		return false;
 	*copy = *m;
-	copy->next = NULL;
-	pthread_mutex_lock(&l->lock);
-	*l->inbox_end = copy;
-	l->inbox_end = &copy->next;
-	pthread_cond_signal(&l->more);
-	pthread_mutex_unlock(&l->lock);
+	append(l, copy);
+	return true;
+}
+
+struct locker_note *locker_note_new(void)
+{
+	return calloc(1, sizeof(struct locker_note));
 }
 
 static bool is_alive(const struct locker *l, uint64_t word)
@@ -140,31 +155,43 @@ void locker_born(struct locker *l, uint64_t connection_id)
 	set_alive(l, connection_id, true);
 }
 
-void locker_dead(struct locker *l, uint64_t connection_id)
+void locker_dead(struct locker *l, uint64_t connection_id, struct locker_note **note)
 {
-	post(l, &(struct message){ .kind = MSG_DEAD, .connection_id = connection_id });
+	struct message *m = &(*note)->message;
+
+	*note = NULL;
+	m->kind = MSG_DEAD;
+	m->connection_id = connection_id;
+	append(l, m);
 }
 
-void locker_wait(struct locker *l, struct conn *conn, const struct wire_request *request)
+bool locker_wait(struct locker *l, struct conn *conn, const struct wire_request *request)
 {
-	post(l, &(struct message){ .kind = MSG_WAIT, .conn = conn, .request = *request });
+	return post(l, &(struct message){ .kind = MSG_WAIT, .conn = conn, .request = *request });
 }
+
+/* Dropped: the token is not among those that its holder says it holds, so that the lock
+ * goes to whoever waits at the next look at it. */
 
 void locker_unlock(struct locker *l, uint64_t stripe, uint64_t token)
 {
 	post(l, &(struct message){ .kind = MSG_UNLOCK, .stripe = stripe, .token = token });
 }
 
+/* Dropped: told again in a moment, as long as the change waits. */
 void locker_watch(struct locker *l, uint64_t stripe)
 {
 	post(l, &(struct message){ .kind = MSG_WATCH, .stripe = stripe });
 }
 
-void locker_forget(struct locker *l, struct conn *conn)
+void locker_forget(struct locker *l, struct conn *conn, struct locker_note *note)
 {
-	post(l, &(struct message){ .kind = MSG_FORGET, .conn = conn });
+	note->message.kind = MSG_FORGET;
+	note->message.conn = conn;
+	append(l, &note->message);
 }
 
+/* Dropped: there will be another look. */
 void locker_held(struct locker *l, uint64_t connection_id, uint64_t look,
 		 const struct layout_held *held)
 {
@@ -529,8 +556,11 @@ static void *run(void *arg)
 	while (!stop) {
 		for (struct message *m = take(l), *next; m; m = next) {
 			next = m->next;
+			/* Afterwards a note may be in the inbox again. */
+			bool is_note = m->kind == MSG_FORGET;
 			handle(l, m);
-			free(m);
+			if (!is_note)
+				free(m);
 		}
 		uint64_t now = clock_ns();
 		for (unsigned i = 0; l->queue_count && i < QUEUES; i++)

@@ -28,21 +28,29 @@ struct locker;
 int locker_new(struct server *server, struct locker **locker, struct err *err);
 void locker_delete(struct locker **locker);
 
+/*
+ * What is needed to tell of a connection's end, made before it begins: its locks must
+ * not stay held because there is no memory then.  free() it if it never began.
+ */
+struct locker_note;
+struct locker_note *locker_note_new(void);
+
 /* A connection that may name itself in lock words is there, or is destroyed: its
- * queue pair executes nothing any more. */
+ * queue pair executes nothing any more.  Takes the note. */
 void locker_born(struct locker *locker, uint64_t connection_id);
-void locker_dead(struct locker *locker, uint64_t connection_id);
+void locker_dead(struct locker *locker, uint64_t connection_id, struct locker_note **note);
 
 /* A request of a connection: the answer goes through worker_answer().  The
- * connection stays until locker_forget() is through. */
-void locker_wait(struct locker *locker, struct conn *conn, const struct wire_request *request);
+ * connection stays until locker_forget() is through.  False: no memory, no answer. */
+bool locker_wait(struct locker *locker, struct conn *conn, const struct wire_request *request);
 void locker_unlock(struct locker *locker, uint64_t stripe, uint64_t token);
 
 /* A change without a lock is kept away from a stripe by its lock, at this moment. */
 void locker_watch(struct locker *locker, uint64_t stripe);
 
-/* Drops what waits for a connection that is closing; then sets conn->lock_idle. */
-void locker_forget(struct locker *locker, struct conn *conn);
+/* Drops what waits for a connection that is closing; then sets conn->lock_idle.  The note
+ * is in use until then. */
+void locker_forget(struct locker *locker, struct conn *conn, struct locker_note *note);
 
 /* What a holder's memory said, LAYOUT_HELD_MAX of them, as of a READ that was posted
  * for this look. */

@@ -591,7 +591,8 @@ static enum request_fate do_lock(struct request *r)
 	if (r->head->version >= s->table->stripes || !r->head->token)
 		return answer(r, WIRE_EINVALID);
 	if (r->head->op == WIRE_LOCK) {
-		locker_wait(s->locker, r->conn, r->head);
+		if (!locker_wait(s->locker, r->conn, r->head))
+			return answer(r, WIRE_EBUSY);
 		r->worker->begun_ns = 0; /* not timed */
 		return REQUEST_DONE; /* the locker answers */
 	}

@@ -156,6 +156,7 @@ struct conn {
 	_Atomic(const char *) drop_reason; /* set before `disconnected` */
 	atomic_bool disconnected; /* partner: worker's conn_progress */
 	atomic_bool last_wqe;
+	struct locker_note *lock_note; /* of its end; NULL: there is no locker */
 	/* Set by the locker: it does not know the connection any more. */
 	atomic_bool lock_idle;
 

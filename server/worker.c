@@ -118,7 +118,7 @@ void conn_close(struct conn *c, const char *reason)
 	w->closing++;
 	forget_deferred(w, c);
 	if (w->server->locker)
-		locker_forget(w->server->locker, c);
+		locker_forget(w->server->locker, c, c->lock_note);
 	else
 		atomic_store(&c->lock_idle, true);
 }
