@@ -187,7 +187,8 @@ static int resolve(struct rawend *e, struct device *device, const struct addr *a
 	e->channel = rawend_channel(e->verbs, err);
 	if (e->channel == NULL)
 		return -1;
-	if (e->verbs->create_id(e->channel, &e->id, e, RDMA_PS_TCP) != 0)
+	if (e->verbs->create_id(e->channel, &e->id, e, RDMA_PS_TCP) != 0 ||
+	    device_prepare(device, e->id) != 0)
 		return err_set_errno(err, -1, errno, "can't create an RDMA id");
 	if (e->verbs->resolve_addr(e->id, NULL, &to.sa, RAWEND_TIMEOUT_MS) != 0)
 		return err_set_errno(err, -1, errno, "resolving the address %s", addr->text);

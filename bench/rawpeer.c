@@ -224,7 +224,8 @@ static int listen_at(struct peer *p, struct addr *addr, struct err *err)
 	p->channel = rawend_channel(v, err);
 	if (p->channel == NULL)
 		return -1;
-	if (v->create_id(p->channel, &p->listener, p, RDMA_PS_TCP) != 0)
+	if (v->create_id(p->channel, &p->listener, p, RDMA_PS_TCP) != 0 ||
+	    device_prepare(&p->device, p->listener) != 0)
 		return err_set_errno(err, -1, errno, "can't create an RDMA id");
 	if (v->bind_addr(p->listener, &addr->sa) != 0 || v->listen(p->listener, BACKLOG) != 0)
 		return err_set_errno(err, -1, errno, "can't listen at %s", addr->text);

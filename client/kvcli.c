@@ -11,12 +11,13 @@
 
 #include "client/cli.h"
 #include "client/cli_value.h"
+#include "common/device.h"
 #include "common/opt.h"
 
 #define TIMEOUT_MS 5000
 
 struct options {
-	const char *server, *device, *timeout, *credentials;
+	const char *server, *device, *bootstrap, *timeout, *credentials;
 	bool stop_on_error, help, version;
 };
 
@@ -27,6 +28,8 @@ static int parse_options(struct options *o, int argc, char **argv, char *error, 
 		  "kvd; default 127.0.0.1:7480" },
 		{ "device", 'd', OPT_STRING, &o->device, 0, 0, NULL, "NAME",
 		  "RDMA device, or soft; default: by address" },
+		{ "bootstrap", 'b', OPT_STRING, &o->bootstrap, 0, 0, NULL, "HOW",
+		  "tcp: for RDMA networks without IP addresses" },
 		{ "timeout", 't', OPT_STRING, &o->timeout, 0, 0, NULL, "TIME",
 		  "of each call: 5, 1.5s, 500ms; default 5s" },
 		{ "credentials", 'c', OPT_STRING, &o->credentials, 0, 0, NULL, "FILE",
@@ -51,7 +54,7 @@ static void print_help(void)
 
 	puts("Usage: kvcli [OPTION]... [COMMAND [WORD]...]    no COMMAND: a shell, or a batch");
 	cli_command_list();
-	puts("\nOptions, before the command (kvcli COMMAND --help shows a command's own):");
+	puts("Options, before the command (kvcli COMMAND --help shows a command's own):");
 	parse_options(&o, 0, NULL, NULL, 0);
 	puts("Status: 0 done, 1 not found, 2 wrong use or file, 3 server or connection.");
 }
@@ -94,7 +97,7 @@ int main(int argc, char **argv)
 {
 	struct cli cli = { .server = "127.0.0.1:7480", .timeout_ms = TIMEOUT_MS };
 	struct options o = { 0 };
-	char error[512];
+	char error[512], device[192];
 	int first;
 
 	setlocale(LC_CTYPE, "");
@@ -116,7 +119,7 @@ int main(int argc, char **argv)
 		return usage(&cli, "--timeout wants a time from 1ms to 24 hours, as 5, 1.5s, 500ms");
 	if (o.server)
 		cli.server = o.server;
-	cli.device = o.device;
+	cli.device = device_spec(o.device, o.bootstrap, device, sizeof device);
 	cli.credentials = o.credentials;
 	cli.stop_on_error = o.stop_on_error;
 	return finish(&cli, run(&cli, argc - first, argv + first));

@@ -92,8 +92,8 @@ struct kvd_options {
 	/* sizeof(struct kvd_options), so that the struct can grow. */
 	size_t size;
 	/* RDMA device by name, "soft" for the software device; NULL: by the
-	 * server's address.  A GUID will do; ",ack-timeout=N", ",retries=N", ",sl=N" and
-	 * ",tc=N" may follow, see kvd(8). */
+	 * server's address.  A GUID will do; ",ack-timeout=N", ",retries=N", ",sl=N",
+	 * ",tc=N" and ",bootstrap=tcp" may follow, see kvd(8). */
 	const char *device;
 	/* Of each call, and of connecting; 0: 5,000. */
 	int timeout_ms;

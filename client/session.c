@@ -110,7 +110,7 @@ static int resolve(struct kvd_session *s, uint64_t deadline_ns)
 				     "can't open an RDMA event channel (is the module rdma_ucm loaded?)");
 	if (fcntl(s->channel->fd, F_SETFL, fcntl(s->channel->fd, F_GETFL) | O_NONBLOCK))
 		return err_set_errno(&s->err, KVD_EDEVICE, errno, "fcntl");
-	if (s->verbs->create_id(s->channel, &s->id, s, RDMA_PS_TCP))
+	if (s->verbs->create_id(s->channel, &s->id, s, RDMA_PS_TCP) || device_prepare(&c->device, s->id))
 		return err_set_errno(&s->err, KVD_EDEVICE, errno, "can't create an RDMA id");
 	if (s->verbs->resolve_addr(s->id, NULL, &c->addr.sa, timeout))
 		return err_set_errno(&s->err, KVD_ECONNECT, errno, "resolving the address %s",

@@ -52,15 +52,29 @@ static int choose_soft(struct device *device, const char *why, struct err *err)
 	return 0;
 }
 
-/* "ack-timeout=14": into the tuning. */
-static int take_tuning(struct device_tuning *t, const char *text, struct err *err)
+/* How the queue pairs of two ends are introduced to each other. */
+static int take_bootstrap(struct device *d, const char *how, struct err *err)
+{
+	if (strcmp(how, "tcp") && strcmp(how, "cm"))
+		return err_set(err, -1, "bootstrap: '%s' is neither tcp nor cm", how);
+	d->bootstrap = !strcmp(how, "tcp");
+	return 0;
+}
+
+/* "ack-timeout=14": into the device. */
+static int take_option(struct device *d, const char *text, struct err *err)
 {
 	const struct {
 		const char *name;
 		int *value;
 		int min, max;
-	} known[] = { { "ack-timeout=", &t->ack_timeout, 1, 31 }, { "retries=", &t->retries, 0, 6 },
-		      { "sl=", &t->service_level, 0, 15 }, { "tc=", &t->traffic_class, 0, 255 } };
+	} known[] = { { "ack-timeout=", &d->tuning.ack_timeout, 1, 31 },
+		      { "retries=", &d->tuning.retries, 0, 6 },
+		      { "sl=", &d->tuning.service_level, 0, 15 },
+		      { "tc=", &d->tuning.traffic_class, 0, 255 },
+		      { "port=", &d->path.port, 1, 254 },
+		      { "gid=", &d->path.gid_index, 0, 255 },
+		      { "pkey=", &d->path.pkey_index, 0, 65535 } };
 
 	for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++) {
 		size_t bytes = strlen(known[i].name);
@@ -74,27 +88,38 @@ static int take_tuning(struct device_tuning *t, const char *text, struct err *er
 		*known[i].value = (int)n;
 		return 0;
 	}
-	return err_set(err, -1, "device: '%s' is none of ack-timeout=N, retries=N, sl=N, tc=N", text);
+	if (!strncmp(text, "bootstrap=", 10))
+		return take_bootstrap(d, text + 10, err);
+	return err_set(err, -1, "device: '%s' is none of ack-timeout=N, retries=N, sl=N, tc=N, "
+		       "bootstrap=tcp, port=N, gid=N, pkey=N", text);
 }
 
 /* Splits "NAME,OPTION=N,...": the name stays in `text`. */
-static int take_options(struct device_tuning *t, char *text, struct err *err)
+static int take_options(struct device *d, char *text, struct err *err)
 {
+	const char *bootstrap = secure_getenv("KVD_BOOTSTRAP");
 	char *next = strchr(text, ',');
 
-	*t = (struct device_tuning){ DEVICE_UNSET, DEVICE_UNSET, DEVICE_UNSET, DEVICE_UNSET };
+	d->tuning = (struct device_tuning){ DEVICE_UNSET, DEVICE_UNSET, DEVICE_UNSET,
+					    DEVICE_UNSET };
+	d->path = (struct bootstrap_device){ .gid_index = DEVICE_UNSET };
+	if (bootstrap && *bootstrap && take_bootstrap(d, bootstrap, err))
+		return -1;
 	while (next) {
 		char *option = next + 1;
 		*next = '\0';
 		next = strchr(option, ',');
 		if (next)
 			*next = '\0';
-		int rc = take_tuning(t, option, err);
+		int rc = take_option(d, option, err);
 		if (next)
 			*next = ',';
 		if (rc)
 			return rc;
 	}
+	if (!d->bootstrap && (d->path.port || d->path.pkey_index || d->path.gid_index >= 0))
+		return err_set(err, -1, "device: port, gid and pkey are for bootstrap=tcp: otherwise they "
+			       "are those of the address");
 	return 0;
 }
 
@@ -120,24 +145,72 @@ static void name_of_guid(char *text, size_t text_bytes)
 		verbs_system.free_device_list(list);
 }
 
+/* An address of the other network tells no device: the name, or there is but one. */
+static int choose_only(struct device *device, struct err *err)
+{
+	int n = 0;
+	char names[256];
+	struct ibv_device **list = verbs_system.get_device_list(&n);
+
+	if (list && n == 1)
+		snprintf(device->name, sizeof device->name, "%s", list[0]->name);
+	if (list)
+		verbs_system.free_device_list(list);
+	return n == 1 ? 0
+		      : err_set(err, -1, "bootstrap over TCP: which of the RDMA devices (%s)?  Name it: "
+				"--device NAME", device_list(names, sizeof names));
+}
+
+static int use_bootstrap(struct device *device, struct err *err)
+{
+	size_t used;
+
+	if (!device->name[0] && choose_only(device, err))
+		return -1;
+	memcpy(device->path.name, device->name, sizeof device->path.name);
+	device->verbs = bootstrap_verbs(device->verbs);
+	used = strlen(device->line);
+	snprintf(device->line + used, sizeof device->line - used, ", introduced over TCP");
+	return 0;
+}
+
 static int choose(struct device *device, const char *name, const struct addr *addr,
 		  struct err *err);
 
 int device_choose(struct device *device, const char *name, const struct addr *addr,
 		  struct err *err)
 {
-	struct device_tuning tuning;
+	struct device asked = { .verbs = NULL };
 	char text[128] = "";
 
 	memset(device, 0, sizeof *device);
 	if (name && snprintf(text, sizeof text, "%s", name) >= (int)sizeof text)
 		return err_set(err, -1, "device: '%s' is too long", name);
-	if (take_options(&tuning, text, err))
+	if (take_options(&asked, text, err))
 		return -1;
 	name_of_guid(text, sizeof text);
 	int rc = choose(device, *text ? text : NULL, addr, err);
-	device->tuning = tuning;
-	return rc;
+	device->tuning = asked.tuning;
+	device->bootstrap = asked.bootstrap;
+	device->path = asked.path;
+	return !rc && device->bootstrap ? use_bootstrap(device, err) : rc;
+}
+
+const char *device_spec(const char *name, const char *bootstrap, char *buf, size_t buf_bytes)
+{
+	if (!bootstrap)
+		return name;
+	snprintf(buf, buf_bytes, "%s,bootstrap=%s", name ? name : "", bootstrap);
+	return buf;
+}
+
+int device_prepare(const struct device *device, struct rdma_cm_id *id)
+{
+	struct bootstrap_device path = device->path;
+
+	return device->bootstrap
+		       ? device->verbs->set_option(id, BOOTSTRAP_LEVEL, 0, &path, sizeof path)
+		       : 0;
 }
 
 static int choose(struct device *device, const char *name, const struct addr *addr,
@@ -180,10 +253,11 @@ static void tell_path(struct device *device, const struct rdma_cm_id *id, const 
 	if (id->port_num && !device->verbs->query_port(id->verbs, id->port_num, &attr))
 		mtu = 128u << attr.active_mtu;
 	inet_ntop(AF_INET6, id->route.addr.addr.ibaddr.sgid.raw, gid, sizeof gid);
-	snprintf(device->line, sizeof device->line, "RDMA device %s (%s %s), port %u, %s %s, MTU %u",
+	snprintf(device->line, sizeof device->line, "RDMA device %s (%s %s), port %u, %s %s, MTU %u%s",
 		 id->verbs->device->name, device->name[0] ? "named by --device; for" : "of the address",
 		 addr->text, id->port_num,
-		 attr.link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2 GID" : "GID", gid, mtu);
+		 attr.link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2 GID" : "GID", gid, mtu,
+		 device->bootstrap ? ", introduced over TCP" : "");
 }
 
 int device_check(struct device *device, const struct rdma_cm_id *id, const struct addr *addr,

@@ -11,6 +11,7 @@
 #define COMMON_DEVICE_H
 
 #include "common/addr.h"
+#include "common/bootstrap.h"
 #include "common/err.h"
 #include "common/verbs.h"
 
@@ -26,16 +27,25 @@ struct device_tuning {
 struct device {
 	const struct verbs *verbs;
 	struct device_tuning tuning;
+	bool bootstrap; /* TCP introduces queue pairs: verbs is a table of bootstrap.h */
+	struct bootstrap_device path; /* then */
 	char name[64];  /* the device that was asked for; "" = by the address */
 	char line[384]; /* the choice, for people */
 };
 
 /*
- * `name`: NULL, or "[NAME or GUID][,ack-timeout=N][,retries=N][,sl=N][,tc=N]".  0, or -1
- * after setting err.
+ * `name`: NULL, or "[NAME or GUID][,OPTION=VALUE]...": ack-timeout, retries, sl, tc;
+ * bootstrap=tcp, and then port, gid, pkey.  The environment's KVD_BOOTSTRAP stands for
+ * the bootstrap option where that is not given.  0, or -1 after setting err.
  */
 int device_choose(struct device *device, const char *name, const struct addr *addr,
 		  struct err *err);
+
+/* `name` with ",bootstrap=" and `bootstrap` behind it, in `buf`; NULL: without either. */
+const char *device_spec(const char *name, const char *bootstrap, char *buf, size_t buf_bytes);
+
+/* Of an id that was just made, before it is bound or resolved.  0, or -1 and errno. */
+int device_prepare(const struct device *device, struct rdma_cm_id *id);
 
 /*
  * Checks that an id that was bound or resolved is on the device asked for, and

@@ -205,7 +205,8 @@ const char *link_event_words(const struct rdma_cm_event *event, char *buf, size_
 		more = ": the address has no RDMA route";
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
-		more = ": the host does not answer";
+		more = event->status == -ECONNREFUSED ? ": nothing listens on that port"
+						      : ": the host does not answer";
 		break;
 	case RDMA_CM_EVENT_REJECTED:
 		more = event->status == 8 ? ": nothing listens on that port" : ": refused by the peer";

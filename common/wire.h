@@ -67,6 +67,43 @@ static_assert(sizeof(struct wire_accept) == 48, "wire");
 
 #define WIRE_ACCEPT_USERS 1u /* a hello needs a name and a proof */
 
+/*
+ * Where TCP introduces the queue pairs instead of rdma_cm (--bootstrap tcp): the client
+ * sends a request, with a struct wire_connect; kvd a response or a rejection, with a
+ * struct wire_accept; the client that it is ready; then nobody anything.  The end of the
+ * TCP connection is that of the connection.
+ */
+#define WIRE_BOOTSTRAP_MAGIC 0x3154564bu /* "KVT1" */
+#define WIRE_BOOTSTRAP_VERSION 1u
+#define WIRE_BOOTSTRAP_DATA_BYTES 64u
+
+enum wire_bootstrap_kind {
+	WIRE_BOOTSTRAP_REQUEST = 1,
+	WIRE_BOOTSTRAP_RESPONSE = 2,
+	WIRE_BOOTSTRAP_REJECTION = 3,
+	WIRE_BOOTSTRAP_READY = 4,
+};
+
+enum wire_bootstrap_link { WIRE_BOOTSTRAP_INFINIBAND = 1, WIRE_BOOTSTRAP_ETHERNET = 2 };
+
+struct wire_bootstrap {
+	uint32_t magic;
+	uint16_t version;
+	uint8_t kind;       /* enum wire_bootstrap_kind */
+	uint8_t link_layer; /* enum wire_bootstrap_link: as the peer's */
+	uint32_t qpn;       /* 24 bits */
+	uint32_t psn;       /* 24 bits: of the first packet that the sender of this sends */
+	uint16_t lid;
+	uint8_t mtu;             /* enum ibv_mtu; the smaller of both is used */
+	uint8_t initiator_depth; /* READs and atomics that it issues at once */
+	uint8_t responder_resources; /* and that it answers */
+	uint8_t data_bytes;
+	uint16_t unused;
+	uint8_t gid[16];
+	uint8_t data[WIRE_BOOTSTRAP_DATA_BYTES];
+};
+static_assert(sizeof(struct wire_bootstrap) == 104, "wire");
+
 enum wire_op {
 	WIRE_HELLO = 1, /* value_addr, value_rkey: struct layout_held[LAYOUT_HELD_MAX];
 			 * value_checksum: a secret, for WIRE_FATE after this connection;

@@ -10,7 +10,7 @@ _kvcli_command()
 	local i
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		-s | --server | -d | --device | -t | --timeout | -c | --credentials) ((i++)) ;;
+		-s | --server | -d | --device | -t | --timeout | -b | --bootstrap | -c | --credentials) ((i++)) ;;
 		-*) ;;
 		*) echo "${COMP_WORDS[i]}"; return ;;
 		esac
@@ -20,7 +20,7 @@ _kvcli_command()
 _kvcli_options()
 {
 	case $1 in
-	'') echo '--server --device --timeout --credentials --stop-on-error --help --version' ;;
+	'') echo '--server --device --bootstrap --timeout --credentials --stop-on-error --help --version' ;;
 	put) echo '--file --help' ;;
 	get) echo '--output --help' ;;
 	keys) echo '--prefix --long --null --help' ;;
@@ -53,6 +53,7 @@ _kvcli()
 	case $before in
 	-f | --file | -o | --output | -c | --credentials | -u | --users) compopt -o default; COMPREPLY=(); return ;;
 	-d | --device) words=$(_kvcli_devices) ;;
+	-b | --bootstrap) words='cm tcp' ;;
 	-s | --server | -t | --timeout | -p | --prefix | -n | --count) ;;
 	*)
 		# Behind the -- of lock and update stands a command.

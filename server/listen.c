@@ -563,7 +563,8 @@ int listen_start(struct host *h, struct err *err)
 	if (!h->channel)
 		return err_set_errno(err, -1, errno,
 				     "can't open an RDMA event channel (is the module rdma_ucm loaded?)");
-	if (v->create_id(h->channel, &h->listener, h, RDMA_PS_TCP))
+	if (v->create_id(h->channel, &h->listener, h, RDMA_PS_TCP) ||
+	    device_prepare(&s->device, h->listener))
 		return err_set_errno(err, -1, errno, "can't create an RDMA id");
 	if (v->bind_addr(h->listener, &s->addr.sa)) {
 		char names[256];
@@ -571,7 +572,10 @@ int listen_start(struct host *h, struct err *err)
 		if (e == EADDRINUSE)
 			return err_set(err, -1, "%s is in use: another kvd serves it; use another port, "
 				       "or port 0 for any", s->addr.text);
-		if (e == ENODEV || e == EADDRNOTAVAIL)
+		if (s->device.bootstrap && e == ENETDOWN)
+			return err_set(err, -1, "the port of %s is down (cable, switch, 'ip link')",
+				       s->device.name);
+		if (!s->device.bootstrap && (e == ENODEV || e == EADDRNOTAVAIL))
 			return err_set(err, -1, "no RDMA device serves the address %s (devices: %s): give "
 				       "the address of an RDMA interface ('rdma link' lists them)",
 				       s->addr.text, device_list(names, sizeof names));
@@ -580,6 +584,7 @@ int listen_start(struct host *h, struct err *err)
 	if (device_check(&s->device, h->listener, &s->addr, err))
 		return -1;
 	s->ctx = h->listener->verbs;
+	s->port = h->listener->port_num ? h->listener->port_num : 1;
 	if (!s->ctx)
 		return err_set(err, -1, "%s is on no single device: give the address of one interface",
 			       s->addr.text);

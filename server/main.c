@@ -56,12 +56,14 @@ static void raise_descriptors(void)
 static int open_device(struct host *h, struct err *err)
 {
 	struct server *s = h->servers;
+	char buf[192];
+	const char *spec = device_spec(s->options.device, s->options.bootstrap, buf, sizeof buf);
 
 	if (addr_parse(&s->addr, s->options.listen, err) ||
-	    device_choose(&s->device, s->options.device, &s->addr, err))
+	    device_choose(&s->device, spec, &s->addr, err))
 		return -1;
 	s->verbs = s->device.verbs;
-	if (listen_start(h, err) || link_query(s->verbs, s->ctx, 1, &s->limits, err))
+	if (listen_start(h, err) || link_query(s->verbs, s->ctx, s->port, &s->limits, err))
 		return -1;
 	if (!s->limits.atomics)
 		log_warn("%s has no atomics: no locks", s->ctx->device->name);

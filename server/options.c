@@ -62,6 +62,8 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		  "serve this address (127.0.0.1:7480; port 0: any)" },
 		{ "device", 'd', OPT_STRING, &o->device, 0, 0, NULL, "NAME",
 		  "RDMA device; soft: the software one (by the address)" },
+		{ "bootstrap", 0, OPT_STRING, &o->bootstrap, 0, 0, NULL, "HOW",
+		  "cm; tcp: for RDMA networks without IP addresses (cm)" },
 		{ "memory", 'm', OPT_SIZE, &o->memory_bytes, TABLE_BYTES_MIN,
 		  (int64_t)LAYOUT_TABLE_BYTES_MAX, NULL, "SIZE",
 		  "for index and values; registered (1G)" },

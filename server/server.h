@@ -34,6 +34,7 @@ enum poll_policy { POLL_ADAPTIVE, POLL_BUSY, POLL_EVENT };
 struct options {
 	const char *listen;
 	const char *device;
+	const char *bootstrap;
 	uint64_t memory_bytes;
 	int workers;
 	int poll;
@@ -88,6 +89,7 @@ struct server {
 	struct link_limits limits;
 
 	struct ibv_context *ctx; /* the listener's */
+	uint8_t port;
 	struct ibv_pd *pd;
 	struct table *table;
 	struct store *store;

@@ -161,7 +161,8 @@ bool raw_connect(struct raw *raw, struct raw_conn *c, const struct wire_connect 
 	struct err err;
 
 	*c = (struct raw_conn){ .raw = raw, .connect = *connect };
-	if (raw->v->create_id(raw->channel, &c->id, c, RDMA_PS_TCP))
+	if (raw->v->create_id(raw->channel, &c->id, c, RDMA_PS_TCP) ||
+	    device_prepare(&raw->device, c->id))
 		raw_die("no id");
 	if (raw->v->resolve_addr(c->id, NULL, &raw->addr.sa, 5000) ||
 	    wait_event(c) != RDMA_CM_EVENT_ADDR_RESOLVED)

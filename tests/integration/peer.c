@@ -108,7 +108,8 @@ static void resolve(struct peer *p)
 	p->gone = false;
 	p->channel = p->v->create_event_channel();
 	check(p->channel != NULL, "no event channel");
-	check(p->v->create_id(p->channel, &p->id, p, RDMA_PS_TCP) == 0, "no id");
+	check(p->v->create_id(p->channel, &p->id, p, RDMA_PS_TCP) == 0 &&
+	      device_prepare(&p->device, p->id) == 0, "no id");
 	check(p->v->resolve_addr(p->id, NULL, &p->addr.sa, 5000) == 0 &&
 	      next_event(p) == RDMA_CM_EVENT_ADDR_RESOLVED, "can't resolve the address");
 	check(p->v->resolve_route(p->id, 5000) == 0 &&
