@@ -254,6 +254,10 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 	const struct wire_reply *reply = (const struct wire_reply *)message;
 	struct op *op;
 
+	if (bytes >= sizeof *reply && reply->request_id == WIRE_NOTICE_ID) {
+		session_noticed(s, reply->status);
+		return;
+	}
 	if (bytes < sizeof *reply || reply->request_id % OPS_MAX >= s->depth) {
 		session_fail(s, KVD_EPROTOCOL, "%s sent a malformed reply", s->client->addr.text);
 		return;

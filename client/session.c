@@ -24,6 +24,49 @@
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 500
 
+/* Whether the port that the session uses, or used last, is down at this end. */
+static bool port_is_down(struct kvd_session *s)
+{
+	struct kvd_client *c = s->client;
+	struct ibv_port_attr attr;
+	bool down = false;
+
+	memset(&attr, 0, sizeof attr);
+	pthread_mutex_lock(&c->lock);
+	if (c->ctx && s->port && !s->device_lost && !s->verbs->query_port(c->ctx, s->port, &attr))
+		down = attr.state != IBV_PORT_ACTIVE;
+	pthread_mutex_unlock(&c->lock);
+	return down;
+}
+
+/* What is known of the reason of a lost connection, behind the sentence that tells it. */
+static void explain(struct kvd_session *s)
+{
+	static const char *const said[] = {
+		[WIRE_NOTICE_PORT_DOWN] = "its port went down",
+		[WIRE_NOTICE_PORT_UP] = "its port, which had been down, was up again",
+		[WIRE_NOTICE_DEVICE] = "its device failed and it ends",
+	};
+	size_t used = strlen(s->err.text), room = sizeof s->err.text - used;
+
+	if (port_is_down(s))
+		snprintf(s->err.text + used, room, "; port %u of the RDMA device here is down (cable, "
+			 "switch, 'ip link')", s->port);
+	used = strlen(s->err.text);
+	room = sizeof s->err.text - used;
+	if (s->notice)
+		snprintf(s->err.text + used, room, "; kvd had told %.1f s before that %s",
+			 (double)(session_now_ns() - s->notice_ns) / 1e9, said[s->notice]);
+}
+
+void session_noticed(struct kvd_session *s, unsigned notice)
+{
+	if (notice < WIRE_NOTICE_PORT_DOWN || notice > WIRE_NOTICE_DEVICE)
+		return; /* of a later kvd */
+	s->notice = (int)notice;
+	s->notice_ns = session_now_ns();
+}
+
 int session_fail(struct kvd_session *s, int code, const char *format, ...)
 {
 	va_list ap;
@@ -33,6 +76,8 @@ int session_fail(struct kvd_session *s, int code, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(s->err.text, sizeof s->err.text, format, ap);
 	va_end(ap);
+	if (code == KVD_ECONNECT || code == KVD_ETIMEDOUT)
+		explain(s);
 	s->broken = true;
 	s->broken_code = code;
 	return code;
@@ -366,7 +411,7 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
 static int say_hello(struct kvd_session *s)
 {
 	const struct credentials *c = &s->client->credentials;
-	struct wire_request hello = { .op = WIRE_HELLO,
+	struct wire_request hello = { .op = WIRE_HELLO, .flags = WIRE_NOTICES,
 				      .value_addr = (uintptr_t)s->held,
 				      .value_rkey = s->held_mr->rkey,
 				      .value_checksum = s->secret };
@@ -417,6 +462,7 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 	}
 	s->connected = true;
 	s->device_lost = false;
+	s->notice = 0;
 	s->port = s->id->port_num ? s->id->port_num : 1;
 	if (!s->verbs->soft)
 		hwcount_read(s->client->ctx->device->name, s->port, &s->counted);
@@ -482,8 +528,11 @@ static int reconnect(struct kvd_session *s)
 		uint64_t left_ms = (end - session_now_ns()) / 1000000 + 1;
 		int rc = attempt(s, left_ms < (uint64_t)limit_ms ? (int)left_ms : limit_ms);
 		uint64_t rest_ms = pause_ms / 2 + session_now_ns() % (pause_ms / 2 + 1);
-		if (!may_pass(s, rc) || session_now_ns() + rest_ms * 1000000 >= end)
+		if (!may_pass(s, rc) || session_now_ns() + rest_ms * 1000000 >= end) {
+			if (rc == KVD_ECONNECT && !s->broken)
+				explain(s);
 			return rc;
+		}
 		poll(NULL, 0, (int)rest_ms);
 		pause_ms = pause_ms < PAUSE_MS_MAX / 2 ? 2 * pause_ms : PAUSE_MS_MAX;
 	}

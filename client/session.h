@@ -178,6 +178,8 @@ struct kvd_session {
 	int attempt_ms;   /* what an attempt to connect may take */
 	bool uses_pd;     /* of the client */
 	bool device_lost; /* it was taken away: nothing of it may be kept */
+	int notice;       /* enum wire_notice: the last that kvd gave, or 0 */
+	uint64_t notice_ns;
 
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
@@ -252,9 +254,11 @@ void session_disconnect(struct kvd_session *s);
 void session_leave_device(struct kvd_session *s);
 /* Connects again if it is broken, trying for as long as a call may take. */
 int session_ready(struct kvd_session *s);
-/* Marks it broken; every operation ends with an error at the next session_poll(). */
+/* kvd told something that nobody asked for: for the sentence of a later failure. */
+void session_noticed(struct kvd_session *s, unsigned notice);
 /* KVD_EDENIED, with a sentence: the user's role is too small for this. */
 int session_denied(struct kvd_session *session);
+/* Marks it broken; every operation ends with an error at the next session_poll(). */
 int session_fail(struct kvd_session *s, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

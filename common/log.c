@@ -155,3 +155,25 @@ void log_debug(const char *format, ...)
 {
 	LOG_BODY(LOG_LEVEL_DEBUG);
 }
+
+void log_some(struct log_limit *limit, const char *format, ...)
+{
+	struct timespec ts;
+	va_list args;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	unsigned long long now = (unsigned long long)ts.tv_sec * 1000000000 +
+				 (unsigned long long)ts.tv_nsec;
+	if (now - limit->second_ns > 1000000000) {
+		if (limit->unsaid)
+			log_warn("and %u more like it", limit->unsaid);
+		*limit = (struct log_limit){ .second_ns = now };
+	}
+	if (limit->said++ >= LOG_LIMIT) {
+		limit->unsaid++;
+		return;
+	}
+	va_start(args, format);
+	log_line(LOG_LEVEL_WARN, format, args);
+	va_end(args);
+}

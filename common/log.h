@@ -21,6 +21,16 @@ void log_set_level(enum log_level level);
  * threads.  0, or -1 after setting err: nobody listens there. */
 int log_direct(enum log_to to, struct err *err);
 
+/* What a peer can make it say again and again: LOG_LIMIT lines a second, then how many
+ * more there were.  One thread's. */
+#define LOG_LIMIT 20u
+struct log_limit {
+	unsigned long long second_ns;
+	unsigned said, unsaid;
+};
+void log_some(struct log_limit *limit, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -135,6 +135,18 @@ enum wire_op {
 	WIRE_OPS
 };
 
+/*
+ * A reply that nobody asked for, with request_id WIRE_NOTICE_ID, op 0 and one of these as status,
+ * to a client whose hello had WIRE_NOTICES: what kvd knows of trouble at its end.  It takes
+ * one receive more than the credits.
+ */
+#define WIRE_NOTICE_ID 0xffffffffu
+enum wire_notice {
+	WIRE_NOTICE_PORT_DOWN = 1, /* the port of kvd's device */
+	WIRE_NOTICE_PORT_UP = 2,
+	WIRE_NOTICE_DEVICE = 3,    /* the device failed, and kvd ends */
+};
+
 enum wire_backup { WIRE_BACKUP_RUNNING = 0, WIRE_BACKUP_DONE = 1, WIRE_BACKUP_FAILED = 2 };
 
 enum wire_flag {
@@ -144,6 +156,7 @@ enum wire_flag {
 	WIRE_IF_VERSION = 8, /* `version` must equal the item's */
 	WIRE_HEAD = 16,      /* WIRE_GET: version and length, not the value */
 	WIRE_INITIAL = 32,   /* WIRE_INCR: an absent key counts from `initial` */
+	WIRE_NOTICES = 64,   /* WIRE_HELLO: the client takes notices */
 };
 
 #define WIRE_TTL_MS_MAX 3153600000000ull /* a hundred years */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The main thread: connections come and go, asynchronous events, signals.
+ * The main thread: connections come and go, signals.
  *
  * A connection: CONNECT_REQUEST -> its private data is checked, which names the
  * namespace; a queue pair is made in that one's protection domain, on its worker with
@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +26,10 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "server/event.h"
 #include "server/notify.h"
 #include "server/options.h"
 #include "server/server.h"
+#include "server/watch.h"
 
 #define BACKLOG 128
 #define CREDITS_DEFAULT 32u
@@ -49,31 +48,8 @@ static int set_nonblocking(int fd)
 	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? errno : 0;
 }
 
-/* What a peer can make it say again and again: so much a second, then a number. */
-#define LOG_SOME 20u
-static void __attribute__((format(printf, 1, 2))) log_some(const char *format, ...)
-{
-	static uint64_t second_ns;
-	static unsigned said, unsaid;
-	uint64_t now = clock_ns();
-	char text[256];
-	va_list ap;
-
-	if (now - second_ns > 1000000000ull) {
-		if (unsaid)
-			log_warn("and %u more like it", unsaid);
-		second_ns = now;
-		said = unsaid = 0;
-	}
-	if (said++ >= LOG_SOME) {
-		unsaid++;
-		return;
-	}
-	va_start(ap, format);
-	vsnprintf(text, sizeof text, format, ap);
-	va_end(ap);
-	log_warn("%s", text);
-}
+/* Of what peers do. */
+static struct log_limit limit_said;
 
 void conn_drop(struct conn *c, const char *reason)
 {
@@ -248,6 +224,7 @@ static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
 		return NULL;
 	}
 	c->server = s;
+	c->worker = choose_worker(s); /* before there can be an event of its queue pair */
 	c->id = id;
 	c->connection_id = ++s->host->conn_last_id;
 	c->credits = request->depth ? request->depth : CREDITS_DEFAULT;
@@ -271,11 +248,10 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	struct rdma_conn_param param;
 	struct err err = { "out of memory" };
 	struct conn *c = new_conn(s, id, request);
-	struct worker *w = choose_worker(s);
 	uint8_t peer = asked->initiator_depth < s->limits.rd_atom ? asked->initiator_depth
 								  : s->limits.rd_atom;
 
-	if (!c || new_qp(c, w, peer, &err)) {
+	if (!c || new_qp(c, c->worker, peer, &err)) {
 		log_error("no connection for %s: %s", c ? c->peer.text : "a peer", err.text);
 		if (c)
 			free(c->lock_note);
@@ -290,10 +266,10 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	id->context = c;
 	link_all(s, c);
 	atomic_fetch_add(&s->pending, 1);
-	atomic_fetch_add(&w->load, 1);
+	atomic_fetch_add(&c->worker->load, 1);
 	if (s->locker)
 		locker_born(s->locker, c->connection_id);
-	worker_give(w, c);
+	worker_give(c->worker, c);
 	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
 	if (s->verbs->accept(id, &param)) {
 		log_error("accepting %s failed: %s", c->peer.text, strerror(errno));
@@ -305,7 +281,7 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 		return;
 	}
 	log_debug("connection %llu from %s on worker %u%s%s", (unsigned long long)c->connection_id,
-		  c->peer.text, w->id, *s->name ? " of " : "", s->name);
+		  c->peer.text, c->worker->id, *s->name ? " of " : "", s->name);
 }
 
 /* Many that don't finish their handshake must not keep others from theirs. */
@@ -373,12 +349,12 @@ static void on_request(struct host *h, struct rdma_cm_event *e)
 	if (!s)
 		s = h->servers;
 	if (refusal != WIRE_ACCEPTED) {
-		log_some("refused %s: %s", peer.text, why[refusal]);
+		log_some(&limit_said, "refused %s: %s", peer.text, why[refusal]);
 		refuse(s, id, refusal, limit);
 		return;
 	}
 	if (s->space != request.space)
-		log_some("%s asks for a namespace that is none: its hello will be denied", peer.text);
+		log_some(&limit_said, "%s asks for a namespace that is none: its hello will be denied", peer.text);
 	make_room(h);
 	accept_conn(s, id, &request, &asked);
 }
@@ -417,60 +393,6 @@ static bool on_cm_event(struct host *h)
 			break;
 		}
 		s->verbs->ack_cm_event(e);
-	}
-	return go_on;
-}
-
-static void on_qp_event(const struct ibv_async_event *e, enum event_action action,
-			const char *words)
-{
-	struct conn *c = e->element.qp->qp_context;
-
-	if (action == EVENT_DRAIN) {
-		atomic_store(&c->last_wqe, true);
-		worker_wake(c->worker);
-		return;
-	}
-	log_some("%s: %s (%s)", c->peer.text, words, ibv_event_type_str(e->event_type));
-	conn_drop(c, words);
-}
-
-static bool of_port(enum ibv_event_type type)
-{
-	return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR ||
-	       type == IBV_EVENT_GID_CHANGE || type == IBV_EVENT_LID_CHANGE ||
-	       type == IBV_EVENT_PKEY_CHANGE || type == IBV_EVENT_SM_CHANGE ||
-	       type == IBV_EVENT_CLIENT_REREGISTER;
-}
-
-static void tell_event(const struct server *s, const struct ibv_async_event *e, const char *words)
-{
-	char where[96];
-
-	snprintf(where, sizeof where, "%s", s->ctx->device->name);
-	if (of_port(e->event_type))
-		snprintf(where, sizeof where, "%s port %d", s->ctx->device->name, e->element.port_num);
-	log_warn("%s: %s (%s)", where, words, ibv_event_type_str(e->event_type));
-}
-
-/* False: kvd has to end. */
-static bool on_async_event(struct server *s)
-{
-	struct ibv_async_event e;
-	const char *words;
-	bool go_on = true;
-
-	while (!s->verbs->get_async_event(s->ctx, &e)) {
-		enum event_action action = event_judge(e.event_type, &words);
-		if (action == EVENT_CONN || action == EVENT_DRAIN)
-			on_qp_event(&e, action, words);
-		else if (action != EVENT_PASS)
-			tell_event(s, &e, words);
-		if (action == EVENT_STOP) {
-			log_error("%s is of no use any more: kvd ends", s->ctx->device->name);
-			go_on = false;
-		}
-		s->verbs->ack_async_event(&e);
 	}
 	return go_on;
 }
@@ -590,8 +512,6 @@ int listen_start(struct host *h, struct err *err)
 			       s->addr.text);
 	addr_set_port(&s->addr, ntohs(v->get_src_port(h->listener)));
 	int rc = set_nonblocking(h->channel->fd);
-	if (!rc)
-		rc = set_nonblocking(s->ctx->async_fd);
 	h->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (rc || h->done_fd < 0)
 		return err_set_errno(err, -1, rc ? rc : errno, "can't set up event descriptors");
@@ -645,10 +565,9 @@ static void look_at_users(struct host *h, const struct pollfd *fds)
 
 int listen_run(struct host *h)
 {
-	struct server *s = h->servers;
 	struct pollfd fds[4 + 1 + NAMESPACES_MAX] = {
 		{ .fd = h->channel->fd, .events = POLLIN },
-		{ .fd = s->ctx->async_fd, .events = POLLIN },
+		{ .fd = watch_fd(h->watch), .events = POLLIN },
 		{ .fd = h->done_fd, .events = POLLIN },
 		{ .fd = h->signal_fd, .events = POLLIN },
 	};
@@ -667,8 +586,8 @@ int listen_run(struct host *h)
 			continue;
 		if (fds[0].revents && !on_cm_event(h))
 			return -1;
-		if (fds[1].revents && !on_async_event(s))
-			return -1;
+		if (fds[1].revents)
+			return -1; /* it said why */
 		if (fds[2].revents)
 			bury_done(h);
 		if (fds[3].revents && stop_asked(h))

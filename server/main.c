@@ -22,6 +22,7 @@
 #include "server/notify.h"
 #include "server/options.h"
 #include "server/server.h"
+#include "server/watch.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -114,6 +115,8 @@ static int start(struct host *h, struct err *err)
 	for (unsigned i = 0; i < h->server_count; i++)
 		if (server_start(&h->servers[i], err))
 			return -1;
+	if (watch_new(h, &h->watch, err))
+		return -1;
 	if (s->verbs->listen(h->listener, 128)) {
 		if (errno == EADDRINUSE)
 			return err_set(err, -1, "%s is in use: another kvd serves it; use another port, "
@@ -201,6 +204,7 @@ static int serve(struct host *h)
 	int status = listen_run(h) ? EVENT_STATUS : 0;
 	http_delete(&h->http);
 	listen_stop(h);
+	watch_delete(&h->watch);
 	if (s->options.ready_file)
 		unlink(s->options.ready_file);
 	take_apart(h);

@@ -160,6 +160,7 @@ static enum request_fate do_hello(struct request *r)
 	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* look_after() looks */
 	c->held_addr = r->head->value_addr;
 	c->held_rkey = r->head->value_rkey;
+	c->takes_notices = r->head->flags & WIRE_NOTICES;
 	atomic_fetch_add_explicit(&s->connections, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&s->pending, 1, memory_order_relaxed);
 	tx = reply_new(r->worker, c, r->head, WIRE_OK);

@@ -66,6 +66,7 @@ struct host {
 	unsigned worker_count; /* of all of them */
 	struct knock *knock; /* any thread */
 	struct http *http;   /* NULL: no --metrics */
+	struct watch *watch;
 	uint64_t conn_last_id;
 	uint64_t looked_ns;
 	int signal_fd;
@@ -181,6 +182,7 @@ struct conn {
 	uint64_t held_addr;       /* the tokens that the client says it holds */
 	uint32_t held_rkey;
 	bool reads_held;
+	bool takes_notices;
 	uint64_t look; /* for which it is read */
 	struct fate_ring *fate; /* from its hello on */
 	uint64_t news_seen;
@@ -281,6 +283,8 @@ void worker_answer(struct conn *conn, const struct wire_request *request,
 void worker_read_held(struct server *server, uint64_t connection, uint64_t look);
 /* secret: 0, or the connection's own: otherwise it stays. */
 void worker_fence_id(struct server *server, uint64_t connection, uint64_t secret);
+/* Any thread: to every client that takes notices; what can't be sent now is not. */
+void worker_notice_all(struct server *server, enum wire_notice notice);
 /* The main thread: tells a connection whose hello was denied. */
 void worker_deny(struct conn *conn);
 /* Whether a connection is not yet destroyed.  Any thread. */
@@ -396,7 +400,7 @@ void listen_stop(struct host *host);
 void conn_done(struct conn *conn); /* worker: gives it back */
 /* Any thread: whether its queue pair has just these remote rights; else it is in error. */
 bool conn_check_rights(struct conn *conn, int rights);
-/* Has its worker end it; `reason` is static. */
+/* Any thread: has its worker end it; `reason` is static. */
 void conn_drop(struct conn *conn, const char *reason);
 
 #endif

@@ -50,13 +50,14 @@ uint64_t clock_ns(void)
 /* What another thread asks of a worker. */
 struct command {
 	struct command *next;
-	enum { CMD_ADOPT, CMD_ANSWER, CMD_READ_HELD, CMD_FENCE, CMD_DENY } kind;
+	enum { CMD_ADOPT, CMD_ANSWER, CMD_READ_HELD, CMD_FENCE, CMD_DENY, CMD_NOTICE } kind;
 	struct conn *conn;
 	uint64_t connection; /* as in a token; CMD_DENY: its whole id */
 	uint64_t look;       /* CMD_READ_HELD */
 	uint64_t secret;     /* CMD_FENCE by a client: of that connection's hello */
 	struct wire_request request;
 	enum wire_status status;
+	enum wire_notice notice;
 };
 
 /* ------------------------------------------------------------- connections */
@@ -254,6 +255,22 @@ static void deny(struct worker *w, uint64_t id)
 		reply_send(w, tx, 0);
 }
 
+/* To those that have a receive for it; it is no answer, so no credit comes back. */
+static void give_notice(struct worker *w, enum wire_notice notice)
+{
+	const struct wire_request none = { .request_id = WIRE_NOTICE_ID };
+
+	for (struct conn *c = w->conns; c; c = c->worker_next) {
+		struct tx *tx = c->state == CONN_READY && c->takes_notices
+					? reply_new(w, c, &none, (enum wire_status)notice)
+					: NULL;
+		if (!tx)
+			continue;
+		c->outstanding++;
+		reply_send(w, tx, 0);
+	}
+}
+
 static void obey(struct worker *w, const struct command *m)
 {
 	struct conn *c;
@@ -272,6 +289,9 @@ static void obey(struct worker *w, const struct command *m)
 		break;
 	case CMD_DENY:
 		deny(w, m->connection);
+		break;
+	case CMD_NOTICE:
+		give_notice(w, m->notice);
 		break;
 	case CMD_FENCE:
 		c = find_by_id(w, m->connection);
@@ -337,7 +357,7 @@ static void command_all(struct server *s, const struct command *m)
 {
 	for (unsigned i = 0; i < s->worker_count; i++)
 		if (!command(&s->workers[i], m))
-			log_error("out of memory: a lock is not looked after");
+			log_error("out of memory: a worker is not told what to do");
 }
 
 void worker_read_held(struct server *s, uint64_t connection, uint64_t look)
@@ -350,6 +370,11 @@ void worker_fence_id(struct server *s, uint64_t connection, uint64_t secret)
 {
 	command_all(s, &(struct command){ .kind = CMD_FENCE, .connection = connection,
 					  .secret = secret });
+}
+
+void worker_notice_all(struct server *s, enum wire_notice notice)
+{
+	command_all(s, &(struct command){ .kind = CMD_NOTICE, .notice = notice });
 }
 
 void worker_wake(struct worker *w)
@@ -676,7 +701,7 @@ static int new_queues(struct worker *w, struct err *err)
 {
 	struct server *s = w->server;
 	const struct verbs *v = s->verbs;
-	struct ibv_srq_init_attr srq = { .attr = { .max_wr = w->rx_count, .max_sge = 1 } };
+	struct ibv_srq_init_attr srq = { .srq_context = w, .attr = { .max_wr = w->rx_count, .max_sge = 1 } };
 	uint32_t cqe = w->rx_count + (uint32_t)s->options.connections / s->worker_count * 128 + 128;
 
 	if (cqe > s->limits.cqe_max)

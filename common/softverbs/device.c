@@ -253,6 +253,16 @@ static void *event_object(const struct ibv_async_event *event)
 	return event->element.cq;
 }
 
+/* Of no object that somebody could destroy. */
+static bool is_of_device(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_PORT_ACTIVE ||
+	       type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_LID_CHANGE ||
+	       type == IBV_EVENT_PKEY_CHANGE || type == IBV_EVENT_SM_CHANGE ||
+	       type == IBV_EVENT_CLIENT_REREGISTER || type == IBV_EVENT_GID_CHANGE ||
+	       type == IBV_EVENT_WQ_FATAL; /* there are no work queues here */
+}
+
 void sv_async_raise(struct ibv_context *context, enum ibv_event_type type, void *obj)
 {
 	struct sv_ctx *ctx = sv_ctx_of(context);
@@ -267,6 +277,26 @@ void sv_async_raise(struct ibv_context *context, enum ibv_event_type type, void 
 	ctx->tail = &node->next;
 	sv_spin_unlock(&ctx->lock);
 	sv_bell_ring(context->async_fd);
+}
+
+void sv_async_inject(struct ibv_qp *qp, enum ibv_event_type type)
+{
+	void *obj = qp;
+
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+		obj = qp->send_cq;
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		obj = qp->srq;
+		break;
+	default:
+		if (is_of_device(type))
+			obj = (void *)1; /* port 1: element.port_num */
+	}
+	if (obj)
+		sv_async_raise(qp->context, type, obj);
 }
 
 void sv_async_drop(struct ibv_context *context, const void *obj)
@@ -321,7 +351,8 @@ static struct sv_async *take_event(struct sv_ctx *ctx)
 		if (!ctx->head)
 			ctx->tail = &ctx->head;
 		/* Before the event can be dropped no more: destroy waits. */
-		atomic_fetch_add(events_got(&node->event), 1);
+		if (!is_of_device(node->event.event_type))
+			atomic_fetch_add(events_got(&node->event), 1);
 	}
 	sv_spin_unlock(&ctx->lock);
 	return node;
@@ -356,6 +387,8 @@ void sv_ack_async_event(struct ibv_async_event *event)
 	struct ibv_srq *srq = event->element.srq;
 	struct ibv_qp *qp = event->element.qp;
 
+	if (is_of_device(event->event_type))
+		return;
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR:
 		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);

@@ -222,6 +222,8 @@ static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
 		return SV_DONE;
 	qp->delayed = true;
 	qp->fault_number = sv_fault_request();
+	if (qp->fault_number == sv_faults.event_at)
+		sv_async_inject(&qp->ib, (enum ibv_event_type)sv_faults.event);
 	if (sv_fault_roll(&qp->rng, sv_faults.error)) {
 		*status = IBV_WC_GENERAL_ERR;
 		return SV_DONE;

@@ -35,6 +35,8 @@ static int parse_pair(struct sv_faults *faults, const char *name, unsigned long 
 		{ "kill_at", &faults->kill_at, UINT32_MAX },
 		{ "kill_after", &faults->kill_after, UINT32_MAX },
 		{ "freeze_at", &faults->freeze_at, UINT32_MAX },
+		{ "event", &faults->event, IBV_EVENT_WQ_FATAL },
+		{ "event_at", &faults->event_at, UINT32_MAX },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

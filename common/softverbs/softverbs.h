@@ -177,6 +177,8 @@ __be16 sv_get_dst_port(struct rdma_cm_id *id);
  *	kill_at=N	the process's Nth request since faults were set first kills it
  *	kill_after=N	the same, after its execution and before its completion
  *	freeze_at=N	the process stops itself there (SIGSTOP)
+ *	event_at=N	there the device raises the asynchronous event that event= says, a
+ *			number of enum ibv_event_type, of port 1 or the request's queues
  *	qp=N		all of it only in the Nth queue pair that the process makes
  * They apply to requests that this process posts; noncoherent must be set in
  * every process that issues atomics.  Returns 0, or EINVAL and changes nothing.

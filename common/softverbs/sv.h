@@ -171,6 +171,8 @@ void sv_ctx_put(struct ibv_context *context);
 
 /* Queues an asynchronous event for the QP, CQ or SRQ obj. */
 void sv_async_raise(struct ibv_context *context, enum ibv_event_type type, void *obj);
+/* Fault injection: such an event of the QP, its send CQ, its SRQ, the port or the device. */
+void sv_async_inject(struct ibv_qp *qp, enum ibv_event_type type);
 /* Before destruction of obj: drops its events that nobody took. */
 void sv_async_drop(struct ibv_context *context, const void *obj);
 
@@ -247,6 +249,7 @@ struct sv_faults {
 	uint32_t delay_us;
 	uint32_t qp; /* 0: all */
 	uint32_t kill_at, kill_after, freeze_at; /* number of a request; 0: never */
+	uint32_t event, event_at; /* enum ibv_event_type, number of a request */
 	bool noncoherent, partition;
 };
 extern struct sv_faults sv_faults;
