@@ -21,6 +21,7 @@
 #include "server/init.h"
 #include "server/notify.h"
 #include "server/options.h"
+#include "server/privileges.h"
 #include "server/server.h"
 #include "server/watch.h"
 
@@ -228,14 +229,16 @@ int main(int argc, char **argv)
 	if (s->options.check)
 		return doctor_examine(stdout, options_memory_bytes(&s->options)) ? 1 : 0;
 	log_set_level((enum log_level)s->options.log_level);
-	if (log_direct((enum log_to)s->options.log_to, &err)) {
+	raise_descriptors();
+	privileges_seal();
+	if ((s->options.user && privileges_shed(s->options.user, &err)) ||
+	    log_direct((enum log_to)s->options.log_to, &err)) {
 		log_error("%s", err.text);
 		return 1;
 	}
 	s->host = &host;
 	s->start_ns = clock_ns();
 	s->timed = s->options.metrics || s->options.slow_ms;
-	raise_descriptors();
 	pthread_mutex_init(&host.done_lock, NULL);
 	if (take_signals(&host, &err) || open_device(&host, &err) || make_servers(&host, &err) ||
 	    start(&host, &err) || write_ready_file(s, &err)) {

@@ -2,6 +2,7 @@
 #include "server/options.h"
 
 #include <assert.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,6 +78,8 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		  "of a lock that others wait for (10000)" },
 		{ "users", 'u', OPT_STRING, &o->users, 0, 0, NULL, "FILE",
 		  "only its users may connect (see kvd init)" },
+		{ "user", 0, OPT_STRING, &o->user, 0, 0, NULL, "NAME",
+		  "started as root, become this user and give up all else" },
 		{ "insecure", 0, OPT_FLAG, &o->insecure, 0, 0, NULL, NULL,
 		  "serve other machines without users" },
 		{ "handshakes", 0, OPT_INT, &o->handshakes, 0, 1000000, NULL, "N",
@@ -187,6 +190,8 @@ static int check(const struct options *o)
 		what = "--listen: ";
 	else if (o->metrics && addr_parse(&addr, o->metrics, &err))
 		what = "--metrics: ";
+	else if (o->user && !getpwnam(o->user))
+		what = "--user: ", err_set(&err, -1, "there is no user %.100s", o->user);
 	else if (o->users && o->insecure)
 		err_set(&err, -1, "exclude each other"), what = "--users and --insecure ";
 	else if (o->users && users_load(o->users, &users, &err))

@@ -41,6 +41,7 @@ struct options {
 	int connections;
 	int lease_ms;
 	const char *users;
+	const char *user; /* to become; NULL: stay who it is */
 	bool insecure;
 	bool check;
 	int handshakes; /* a second and address; 0: any number */
