@@ -22,7 +22,7 @@
 #include "client/kvd.h"
 
 #define CLIENTS_MAX 64
-#define SECONDS_MAX 600
+#define STILL_SECONDS_MAX 60 /* without one increment: it hangs */
 
 /* Shared with a client, and with its successor. */
 struct slot {
@@ -174,27 +174,60 @@ static uint64_t acknowledged(unsigned clients)
 	return n;
 }
 
-/* Kills clients, spread over the work rather than over time; returns how many. */
-static unsigned kill_some(pid_t *pid, unsigned clients, uint64_t total, unsigned kills,
-			  unsigned seed)
+/* However slow the machine is, it goes on; what does not go on hangs. */
+static void check_progress(unsigned clients)
 {
-	const struct timespec moment = { .tv_nsec = 1000000 };
-	time_t end = time(NULL) + SECONDS_MAX;
-	unsigned killed = 0;
+	static uint64_t last;
+	static time_t since;
+	uint64_t done = acknowledged(clients);
+
+	if (done != last || !since) {
+		last = done;
+		since = time(NULL);
+	}
+	if (time(NULL) - since <= STILL_SECONDS_MAX)
+		return;
+	fprintf(stderr, "counters: %llu acknowledged, and no more for %d s\n",
+		(unsigned long long)done, STILL_SECONDS_MAX);
+	exit(1); /* the clients end with this process */
+}
+
+/* The client's end; its status is added to *failed. */
+static void reap(pid_t *pid, int options, int *failed)
+{
 	int status;
 
-	while (killed < kills && time(NULL) < end) {
+	if (*pid > 0 && waitpid(*pid, &status, options) == *pid) {
+		*pid = 0;
+		*failed |= status;
+	}
+}
+
+/* Until all are through.  Kills some, spread over the work rather than over time; returns
+ * how many. */
+static unsigned run(pid_t *pid, unsigned clients, uint64_t total, unsigned kills, unsigned seed,
+		    int *failed)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	unsigned killed = 0, left = clients;
+	int status;
+
+	while (left) {
 		uint64_t done = acknowledged(clients);
 		unsigned i = (unsigned)rand() % clients;
-		if (done >= total || waitpid(pid[i], &status, WNOHANG) != 0)
-			break; /* through, or failed */
-		if (done < total / (kills + 1) * (killed + 1)) {
-			nanosleep(&moment, NULL);
-			continue;
+		if (killed < kills && pid[i] && !*failed && done < total &&
+		    done >= total / (kills + 1) * (killed + 1)) {
+			kill(pid[i], SIGKILL);
+			waitpid(pid[i], &status, 0);
+			pid[i] = start_client(i, seed * 1000 + 100 + killed++);
 		}
-		kill(pid[i], SIGKILL);
-		waitpid(pid[i], &status, 0);
-		pid[i] = start_client(i, seed * 1000 + 100 + killed++);
+		left = 0;
+		for (i = 0; i < clients; i++) {
+			reap(&pid[i], WNOHANG, failed);
+			left += pid[i] > 0;
+		}
+		check_progress(clients);
+		nanosleep(&moment, NULL);
 	}
 	return killed;
 }
@@ -202,7 +235,7 @@ static unsigned kill_some(pid_t *pid, unsigned clients, uint64_t total, unsigned
 int main(int argc, char **argv)
 {
 	pid_t pid[CLIENTS_MAX];
-	int status, failed = 0;
+	int failed = 0;
 
 	if (argc < 6 || argc > 7) {
 		fprintf(stderr, "usage: counters ADDR CLIENTS INCREMENTS COUNTERS KILLS [SEED]\n");
@@ -224,10 +257,7 @@ int main(int argc, char **argv)
 		slots[i].want = total / clients + (i < total % clients);
 		pid[i] = start_client(i, seed * 1000 + i);
 	}
-	unsigned killed = kill_some(pid, clients, total, kills, seed);
-	for (unsigned i = 0; i < clients; i++)
-		if (waitpid(pid[i], &status, 0) == pid[i])
-			failed |= status;
+	unsigned killed = run(pid, clients, total, kills, seed, &failed);
 	uint64_t sum = sum_counters(), acked = acknowledged(clients);
 	bool exact = sum == acked && acked == total && !failed;
 	printf("counters: %llu acknowledged, sum %llu, %u kills: %s\n", (unsigned long long)acked,
