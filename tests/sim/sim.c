@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sim -- worlds, one for each seed, until one of them goes wrong; the same seed is the
+ * same world, to the last instruction.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/opt.h"
+#include "tests/sim/world.h"
+
+/* What a world may take by the clock on the wall: a thread hangs outside of us. */
+#define WALL_S_MAX 120
+
+struct shared {
+	struct sim sim;
+	struct board board;
+};
+
+static int seed = 1, seeds = 1, steps = 3000000, walk;
+static const char *log_file, *walk_deed;
+static bool quiet;
+
+static const struct opt options[] = {
+	{ .name = "", .help = "Simulated worlds of kvd and clients:" },
+	{ .name = "seed", .kind = OPT_INT, .target = &seed, .min = 1, .max = INT32_MAX,
+	  .argument = "N", .help = "the first one (1)" },
+	{ .name = "seeds", .kind = OPT_INT, .target = &seeds, .min = 1, .max = INT32_MAX,
+	  .argument = "N", .help = "how many, one after the other (1)" },
+	{ .name = "steps", .kind = OPT_INT, .target = &steps, .min = 1000, .max = INT32_MAX,
+	  .argument = "N", .help = "a world takes no more decisions than that (3000000)" },
+	{ .name = "walk", .kind = OPT_INT, .target = &walk, .min = 1, .max = 1000000,
+	  .argument = "N", .help = "instead: kvd stops at access N of a change, GETs go on" },
+	{ .name = "deed", .kind = OPT_STRING, .target = &walk_deed, .argument = "WHAT",
+	  .help = "that change: put, del, lock, update, transfer, fill (put)" },
+	{ .name = "log", .kind = OPT_STRING, .target = &log_file, .argument = "FILE",
+	  .help = "kvd's log goes there" },
+	{ .name = "quiet", .kind = OPT_FLAG, .target = &quiet,
+	  .help = "a line only for what is wrong, and at the end" },
+	{ .name = NULL },
+};
+
+static const char *const verdicts[] = {
+	[SIM_UNDECIDED] = "UNDECIDED", [SIM_FINE] = "fine", [SIM_WRONG] = "WRONG",
+	[SIM_DEADLOCK] = "DEADLOCK", [SIM_ENDLESS] = "ENDLESS",
+};
+
+static int usage(const char *why)
+{
+	fprintf(stderr, "sim: %s\n", why);
+	opt_print_help(options);
+	return 2;
+}
+
+/* Addresses are the same each time; one core: whoever gets the baton has it warm. */
+static void settle(char **argv)
+{
+	int now = personality(0xffffffff);
+	cpu_set_t set, one;
+
+	if (now != -1 && !(now & ADDR_NO_RANDOMIZE) && personality((unsigned)now | ADDR_NO_RANDOMIZE) != -1)
+		execv("/proc/self/exe", argv);
+	CPU_ZERO(&one);
+	if (sched_getaffinity(0, sizeof set, &set))
+		return;
+	for (unsigned i = 0, n = (unsigned)getpid() % (unsigned)CPU_COUNT(&set); i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &set) && n-- == 0)
+			CPU_SET(i, &one);
+	sched_setaffinity(0, sizeof one, &one);
+}
+
+static bool set_deed(struct plan *p)
+{
+	static const struct { const char *name; enum deed deed; } names[] = {
+		{ "put", DEED_PUT }, { "del", DEED_DEL }, { "lock", DEED_LOCK },
+		{ "update", DEED_UPDATE }, { "transfer", DEED_TRANSFER }, { "fill", DEED_FILL },
+	};
+
+	for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (strcmp(names[i].name, walk_deed ? walk_deed : "put") != 0)
+			continue;
+		p->walk_deed = names[i].deed;
+		return true;
+	}
+	return false;
+}
+
+/* The world's first process; what it starts ends with it. */
+static pid_t start_world(struct shared *s, uint64_t of_seed)
+{
+	memset(&s->board, 0, sizeof s->board);
+	sim_begin(&s->sim, of_seed, (uint64_t)steps);
+	board = &s->board;
+	board->log_file = log_file;
+	if (walk) {
+		board->plan = (struct plan){ .is_walk = true, .operations = walk, .keys = 2,
+					     .workers = 1, .lease_ms = 10000, .clients = 2,
+					     .value_bytes_max = of_seed % 2 ? 200 : 20000 };
+		set_deed(&board->plan);
+	}
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		world_run();
+	}
+	return pid;
+}
+
+/* It ends by itself, or is ended when it is judged: what is left can't change that. */
+static void await_world(struct sim *s, pid_t pid)
+{
+	time_t end = time(NULL) + WALL_S_MAX;
+	int status;
+
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		bool judged = atomic_load(&s->verdict) > SIM_FINE;
+		if (!judged && time(NULL) < end) {
+			poll(NULL, 0, 1);
+			continue;
+		}
+		if (!judged)
+			snprintf(s->why, sizeof s->why, "thread %u (%s) has the baton and does not go "
+				 "on", s->running, s->thread[s->running].where);
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		return;
+	}
+}
+
+/* Its processes die a moment after it, and with them their addresses. */
+static void await_processes(struct sim *s)
+{
+	for (unsigned i = 1; i < SIM_PROCESSES_MAX; i++)
+		while (s->process[i].pid && waitpid(s->process[i].pid, NULL, 0) > 0)
+			;
+}
+
+static void print_plan(const struct plan *p)
+{
+	printf("  %d clients with %d operations each on %d keys, %d workers, lease %d ms, values to "
+	       "%" PRIu64 " bytes; faults: %s; of kvd: %s; kill %d ms, stop %d ms%s\n", p->clients,
+	       p->operations, p->keys, p->workers, p->lease_ms, p->value_bytes_max, p->faults,
+	       p->server_faults, p->kill_ms, p->stop_ms, p->no_mirror ? ", no mirror" : "");
+}
+
+static bool run_one(struct shared *s, uint64_t of_seed)
+{
+	await_world(&s->sim, start_world(s, of_seed));
+	await_processes(&s->sim);
+	bool fine = s->sim.verdict == SIM_FINE;
+	if (walk && fine)
+		printf("access %d of the change: %s\n", walk,
+		       s->board.walk_reached ? "kvd stopped there, GETs went on" : "not reached");
+	if (!fine || !quiet)
+		printf("seed %" PRIu64 ": %s%s%s; %" PRIu64 " operations, %" PRIu64 " decisions, %" PRIu64
+		       " us, trace %016" PRIx64 "\n", of_seed, verdicts[s->sim.verdict],
+		       fine ? "" : ": ", fine ? "" : s->sim.why, s->board.deeds, s->sim.steps,
+		       (s->sim.now_ns - SIM_BEGIN_NS) / 1000, s->sim.hash);
+	if (!fine)
+		print_plan(&s->board.plan);
+	fflush(stdout);
+	return fine;
+}
+
+int main(int argc, char **argv)
+{
+	char error[256];
+	struct plan plan;
+	uint64_t deeds = 0, decisions = 0;
+	int rc = opt_parse(options, argc, argv, error, sizeof error);
+
+	if (rc < 0)
+		return usage(error);
+	if (rc != argc || !set_deed(&plan))
+		return usage("options only");
+	settle(argv);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+				-1, 0);
+	if (s == MAP_FAILED)
+		return usage("out of memory");
+	for (int i = 0; i < seeds; i++) {
+		if (!run_one(s, (uint64_t)seed + (uint64_t)i)) {
+			printf("again: sim --seed %d\n", seed + i);
+			return 1;
+		}
+		deeds += s->board.deeds;
+		decisions += s->sim.steps;
+	}
+	printf("%d seeds from %d: %" PRIu64 " operations, %" PRIu64 " decisions: fine\n", seeds, seed,
+	       deeds, decisions);
+	return 0;
+}
