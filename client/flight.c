@@ -19,6 +19,9 @@
 #define BATCH 32
 #define SIGNAL_EVERY 16u
 #define CM_LOOK_NS 1000000ull
+/* From one look at the clock to the next, while it spins: the clock costs as much as a
+ * few polls, and what comes meanwhile is found that much later. */
+#define SPIN_POLLS 8u
 
 uint64_t session_now_ns(void)
 {
@@ -28,9 +31,8 @@ uint64_t session_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* At most clock_tick_ns behind: what was over by this clock is over, and a deadline
- * needs no more.  A third of the price, in each GET. */
-static uint64_t coarse_now_ns(void)
+/* What was over by this clock is over, and a deadline needs no more. */
+uint64_t session_coarse_ns(void)
 {
 	struct timespec ts;
 
@@ -40,7 +42,19 @@ static uint64_t coarse_now_ns(void)
 
 uint64_t session_deadline_ns(const struct kvd_session *s)
 {
-	return session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	return s->call_end_ns ? s->call_end_ns
+			      : session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+}
+
+/* Within the time of the call that it is a part of, if it is of one. */
+static void set_times(struct op *op)
+{
+	const struct kvd_session *s = op->session;
+
+	op->begun_ns = s->call_end_ns ? s->call_begun_ns : session_coarse_ns();
+	op->deadline_ns = s->call_end_ns ? s->call_end_ns
+					 : op->begun_ns + s->client->clock_tick_ns +
+						   (uint64_t)s->client->options.timeout_ms * 1000000;
 }
 
 /* -------------------------------------------------------------- operations */
@@ -67,9 +81,7 @@ struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, siz
 	op->locked = op->mark_clear = false;
 	op->token = 0;
 	op->payload_bytes = 0;
-	op->begun_ns = coarse_now_ns();
-	op->deadline_ns = op->begun_ns + s->client->clock_tick_ns +
-			  (uint64_t)s->client->options.timeout_ms * 1000000;
+	set_times(op);
 	op->key_bytes = (uint32_t)key_bytes;
 	if (key_bytes) {
 		memcpy(op->key, key, key_bytes);
@@ -439,15 +451,26 @@ int flight_look(struct kvd_session *s)
 	return s->broken ? s->broken_code : 0;
 }
 
+/* 0: nothing came. */
+static int poll_for_a_while(struct kvd_session *s, unsigned polls)
+{
+	int n = 0;
+
+	for (unsigned i = 0; i < polls && !n; i++)
+		n = poll_once(s);
+	return n;
+}
+
 int flight_poll(struct kvd_session *s, uint64_t until_ns)
 {
 	int policy = s->client->options.poll;
 	uint64_t now = 0, start = 0;
-	bool spinning = false;
+	unsigned polls = policy == KVD_POLL_EVENT ? 1 : SPIN_POLLS;
+	bool spinning = false, slept = false;
 
 	flight_flush(s);
 	while (!s->done && !s->broken && s->in_flight) {
-		int n = poll_once(s);
+		int n = poll_for_a_while(s, polls);
 		if (n > 0) {
 			spinning = false;
 			continue;
@@ -464,11 +487,13 @@ int flight_poll(struct kvd_session *s, uint64_t until_ns)
 		if (policy == KVD_POLL_EVENT || (policy == KVD_POLL_ADAPTIVE &&
 						   !spin_again(&s->spin, start, now))) {
 			sleep_until(s, until_ns);
+			slept = true;
 			spinning = false;
 		}
 	}
-	if (start)
-		spin_learn(&s->spin, session_now_ns() - start);
+	/* One that only spun is over a few polls after the last look. */
+	if (start && policy != KVD_POLL_BUSY)
+		spin_learn(&s->spin, (slept ? session_now_ns() : now) - start);
 	if (s->broken)
 		flight_abort(s);
 	return s->done ? 0 : s->broken ? s->broken_code : 0;

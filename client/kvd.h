@@ -29,9 +29,9 @@
  * has returned.  Everything made by a _new() is ended by its _delete(), which
  * takes NULL, and sessions before their client.
  *
- * Time.  Every call ends after at most the client's time-out (timeout_ms), or twice
- * that if the connection is lost in it: it is made again, with pauses that grow to half
- * a second, for as long as the time-out, also after kvd was started again or the RDMA
+ * Time.  Every call ends after at most the client's time-out (timeout_ms); waiting for a
+ * lock has its own.  If the connection is lost in it, it is made again within that time,
+ * with pauses that grow to half a second, also after kvd was started again or the RDMA
  * device was taken away and came back.  GETs are then asked again; a change only if
  * kvd tells that it had no effect.  A change that timed out or lost its connection
  * for good may or may not have taken effect: KVD_EUNKNOWN says so.  The next call on

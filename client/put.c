@@ -80,14 +80,15 @@ static int run_once(struct kvd_session *s, const void *key, size_t key_bytes,
 static int run(struct kvd_session *s, const void *key, size_t key_bytes, const struct ask *ask,
 	       struct changed *changed)
 {
-	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	bool outermost = session_call_begin(s);
 	struct kvd_receipt sent;
 	int rc;
 
 	do {
 		rc = run_once(s, key, key_bytes, ask, changed, &sent);
-	} while (rc == KVD_EUNKNOWN && session_now_ns() < deadline &&
-		 fate_resolve(s, &sent, deadline, &rc, changed));
+	} while (rc == KVD_EUNKNOWN && session_now_ns() < s->call_end_ns &&
+		 fate_resolve(s, &sent, s->call_end_ns, &rc, changed));
+	session_call_end(s, outermost);
 	return rc;
 }
 

@@ -524,6 +524,8 @@ static int reconnect(struct kvd_session *s)
 	uint64_t end = session_deadline_ns(s);
 	unsigned pause_ms = PAUSE_MS_MIN;
 
+	if (session_now_ns() >= end)
+		return s->broken ? s->broken_code : KVD_ECONNECT; /* the call's time is over */
 	for (int limit_ms = ATTEMPT_MS_MIN;; limit_ms *= 2) {
 		uint64_t left_ms = (end - session_now_ns()) / 1000000 + 1;
 		int rc = attempt(s, left_ms < (uint64_t)limit_ms ? (int)left_ms : limit_ms);

@@ -176,6 +176,7 @@ struct kvd_session {
 	bool broken; /* tear down and connect again before the next use */
 	int broken_code;
 	int attempt_ms;   /* what an attempt to connect may take */
+	uint64_t call_begun_ns, call_end_ns; /* of a call that waits; 0: none is under way */
 	bool uses_pd;     /* of the client */
 	bool device_lost; /* it was taken away: nothing of it may be kept */
 	int notice;       /* enum wire_notice: the last that kvd gave, or 0 */
@@ -234,13 +235,18 @@ struct kvd_session {
 };
 
 uint64_t session_now_ns(void);
-/* When a call that begins now has to end. */
+/* At most clock_tick_ns behind, at a third of the price. */
+uint64_t session_coarse_ns(void);
+/* When the call that is under way, or that begins now, has to end. */
 uint64_t session_deadline_ns(const struct kvd_session *s);
 
-/* client.c: for calls that wait: the key is good, the session connected, and nothing
+/* call.c: a call that waits begins; false: it is a part of one.  To its end with that. */
+bool session_call_begin(struct kvd_session *s);
+void session_call_end(struct kvd_session *s, bool outermost);
+/* For calls that wait: the key is good, the session connected, and nothing
  * else in flight. */
 int session_begin(struct kvd_session *s, const void *key, size_t key_bytes);
-/* For submits: likewise, and sets *op.  KVD_EBUSY: poll first. */
+/* submit.c: likewise, and sets *op.  KVD_EBUSY: poll first. */
 int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes,
 		   void *tag, struct op **op);
 /* Takes an operation's value; KVD_E* with the session's err. */

@@ -237,7 +237,6 @@ static size_t build(const struct kvd_txn *t, uint8_t *to)
 static int send_all(struct kvd_txn *t, uint64_t *version)
 {
 	struct kvd_session *s = t->session;
-	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
 	uint8_t payload[KVD_TXN_BYTES_MAX];
 	size_t bytes = build(t, payload);
 
@@ -255,13 +254,22 @@ static int send_all(struct kvd_txn *t, uint64_t *version)
 		rc = flight_run(op);
 		struct changed done = { .version = op->result_version };
 		struct kvd_receipt sent = op->sent;
-		if (rc == KVD_EUNKNOWN && session_now_ns() < deadline &&
-		    fate_resolve(s, &sent, deadline, &rc, &done))
+		if (rc == KVD_EUNKNOWN && session_now_ns() < s->call_end_ns &&
+		    fate_resolve(s, &sent, s->call_end_ns, &rc, &done))
 			continue;
 		if (rc == KVD_OK && version)
 			*version = done.version;
 		return rc;
 	}
+}
+
+static int send_in_time(struct kvd_txn *t, uint64_t *version)
+{
+	bool outermost = session_call_begin(t->session);
+	int rc = send_all(t, version);
+
+	session_call_end(t->session, outermost);
+	return rc;
 }
 
 int kvd_txn_commit(kvd_txn_t **txn, uint64_t *version)
@@ -274,7 +282,7 @@ int kvd_txn_commit(kvd_txn_t **txn, uint64_t *version)
 	else if (t->bytes > KVD_TXN_BYTES_MAX || t->count > KVD_TXN_KEYS_MAX)
 		rc = too_big(t);
 	else
-		rc = send_all(t, version);
+		rc = send_in_time(t, version);
 	kvd_txn_delete(txn);
 	return rc;
 }

@@ -40,3 +40,20 @@ until [[ $answer == ERROR* ]] || [ $((SECONDS - since)) -gt 15 ]; do ask "get ke
 [[ $answer == ERROR* ]] || fail "GETs from nobody: $answer"
 [ $((SECONDS - since)) -lt 15 ] || fail "that took $((SECONDS - since)) s"
 say "$answer"
+exec 7>&- 8<&-
+wait_exit "$batch_pid"
+
+# A change whose connection breaks late in its time does not begin another such time.
+start_kvd --memory 64M
+open_batch --timeout 4
+ask "put key value"
+[ "$answer" = OK ] || fail "put: $answer"
+kill -STOP "$KVD_PID"
+start bash -c "exec 7>&- 8<&-; sleep 3; kill -KILL $KVD_PID"
+begin=$EPOCHREALTIME
+ask "txn 'put key lost'"
+took=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')
+say "$answer"
+say "a change under a time-out of 4 s ended after $took s"
+[[ $answer == ERROR* ]] || fail "a change of nobody: $answer"
+compute "$took < 6" || fail "it took $took s"
