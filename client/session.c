@@ -20,7 +20,8 @@
 #include "client/welcome.h"
 
 #define RD_ATOM_MAX 16
-#define ATTEMPT_MS_MIN 1000
+#define ATTEMPT_MS_MIN 1000u
+#define ATTEMPT_MS_MAX 8000u /* twice what rdma_cm takes to ask again */
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 500
 
@@ -521,14 +522,17 @@ static bool may_pass(const struct kvd_session *s, int rc)
  */
 static int reconnect(struct kvd_session *s)
 {
-	uint64_t end = session_deadline_ns(s);
-	unsigned pause_ms = PAUSE_MS_MIN;
+	uint64_t end = session_deadline_ns(s), begin = session_now_ns();
+	unsigned pause_ms = PAUSE_MS_MIN, limit_ms = ATTEMPT_MS_MIN;
 
-	if (session_now_ns() >= end)
+	if (begin >= end)
 		return s->broken ? s->broken_code : KVD_ECONNECT; /* the call's time is over */
-	for (int limit_ms = ATTEMPT_MS_MIN;; limit_ms *= 2) {
-		uint64_t left_ms = (end - session_now_ns()) / 1000000 + 1;
-		int rc = attempt(s, left_ms < (uint64_t)limit_ms ? (int)left_ms : limit_ms);
+	for (;; begin = session_now_ns()) {
+		uint64_t left_ms = begin < end ? (end - begin) / 1000000 + 1 : 1;
+		int rc = attempt(s, (int)(left_ms < limit_ms ? left_ms : limit_ms));
+		/* One that failed at once says nothing of how long one may take. */
+		if (session_now_ns() - begin >= limit_ms * 1000000ull && limit_ms < ATTEMPT_MS_MAX)
+			limit_ms *= 2;
 		uint64_t rest_ms = pause_ms / 2 + session_now_ns() % (pause_ms / 2 + 1);
 		if (!may_pass(s, rc) || session_now_ns() + rest_ms * 1000000 >= end) {
 			if (rc == KVD_ECONNECT && !s->broken)

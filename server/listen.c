@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "server/listener.h"
 #include "server/notify.h"
 #include "server/options.h"
 #include "server/server.h"
@@ -40,13 +41,6 @@
 #define STUCK_NS_MAX 10000000000ull
 #define HANDSHAKES_PART 2 /* a half of all connections */
 #define LOOK_NS 250000000ull
-
-static int set_nonblocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? errno : 0;
-}
 
 /* Of what peers do. */
 static struct log_limit limit_said;
@@ -370,7 +364,8 @@ static bool on_cm_event(struct host *h)
 	char words[256];
 
 	while (!s->verbs->get_cm_event(h->channel, &e)) {
-		struct conn *c = e->id == h->listener ? NULL : e->id->context;
+		/* A listener's is the host, which requests inherit. */
+		struct conn *c = e->id->context == h ? NULL : e->id->context;
 		switch (e->event) {
 		case RDMA_CM_EVENT_CONNECT_REQUEST:
 			on_request(h, e);
@@ -478,44 +473,10 @@ static void look_after(struct host *h)
 
 int listen_start(struct host *h, struct err *err)
 {
-	struct server *s = h->servers;
-	const struct verbs *v = s->verbs;
-
-	h->channel = v->create_event_channel();
-	if (!h->channel)
-		return err_set_errno(err, -1, errno,
-				     "can't open an RDMA event channel (is the module rdma_ucm loaded?)");
-	if (v->create_id(h->channel, &h->listener, h, RDMA_PS_TCP) ||
-	    device_prepare(&s->device, h->listener))
-		return err_set_errno(err, -1, errno, "can't create an RDMA id");
-	if (v->bind_addr(h->listener, &s->addr.sa)) {
-		char names[256];
-		int e = errno;
-		if (e == EADDRINUSE)
-			return err_set(err, -1, "%s is in use: another kvd serves it; use another port, "
-				       "or port 0 for any", s->addr.text);
-		if (s->device.bootstrap && e == ENETDOWN)
-			return err_set(err, -1, "the port of %s is down (cable, switch, 'ip link')",
-				       s->device.name);
-		if (!s->device.bootstrap && (e == ENODEV || e == EADDRNOTAVAIL))
-			return err_set(err, -1, "no RDMA device serves the address %s (devices: %s): give "
-				       "the address of an RDMA interface ('rdma link' lists them)",
-				       s->addr.text, device_list(names, sizeof names));
-		return err_set_errno(err, -1, e, "can't bind to %s", s->addr.text);
-	}
-	if (device_check(&s->device, h->listener, &s->addr, err))
-		return -1;
-	s->ctx = h->listener->verbs;
-	s->port = h->listener->port_num ? h->listener->port_num : 1;
-	if (!s->ctx)
-		return err_set(err, -1, "%s is on no single device: give the address of one interface",
-			       s->addr.text);
-	addr_set_port(&s->addr, ntohs(v->get_src_port(h->listener)));
-	int rc = set_nonblocking(h->channel->fd);
 	h->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (rc || h->done_fd < 0)
-		return err_set_errno(err, -1, rc ? rc : errno, "can't set up event descriptors");
-	return 0;
+	if (h->done_fd < 0)
+		return err_set_errno(err, -1, errno, "can't set up event descriptors");
+	return listeners_open(h, err);
 }
 
 /* SIGHUP: the log's level, and the users. */
@@ -609,9 +570,7 @@ void listen_stop(struct host *h)
 {
 	const struct verbs *v = h->servers->verbs;
 
-	if (h->listener)
-		v->destroy_id(h->listener);
-	h->listener = NULL;
+	listeners_close(h);
 	for (unsigned i = 0; i < h->server_count; i++)
 		stop_server(&h->servers[i]);
 	if (h->channel)

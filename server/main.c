@@ -19,9 +19,11 @@
 #include "server/event.h"
 #include "server/http.h"
 #include "server/init.h"
+#include "server/listener.h"
 #include "server/notify.h"
 #include "server/options.h"
 #include "server/privileges.h"
+#include "server/pages.h"
 #include "server/server.h"
 #include "server/watch.h"
 
@@ -61,7 +63,7 @@ static int open_device(struct host *h, struct err *err)
 	char buf[192];
 	const char *spec = device_spec(s->options.device, s->options.bootstrap, buf, sizeof buf);
 
-	if (addr_parse(&s->addr, s->options.listen, err) ||
+	if (listeners_parse(h, s->options.listen, err) ||
 	    device_choose(&s->device, spec, &s->addr, err))
 		return -1;
 	s->verbs = s->device.verbs;
@@ -118,21 +120,17 @@ static int start(struct host *h, struct err *err)
 			return -1;
 	if (watch_new(h, &h->watch, err))
 		return -1;
-	if (s->verbs->listen(h->listener, 128)) {
-		if (errno == EADDRINUSE)
-			return err_set(err, -1, "%s is in use: another kvd serves it; use another port, "
-				       "or port 0 for any", s->addr.text);
-		return err_set_errno(err, -1, errno, "can't listen on %s", s->addr.text);
-	}
+	if (listeners_listen(h, err))
+		return -1;
 	if (s->options.metrics)
 		return http_new(h, s->options.metrics, &h->http, err);
 	return 0;
 }
 
 /* Whole or not at all: written beside, then renamed. */
-static int write_ready_file(const struct server *s, struct err *err)
+static int write_ready_file(const struct host *h, struct err *err)
 {
-	const char *path = s->options.ready_file;
+	const char *path = h->servers->options.ready_file;
 	char tmp[4096];
 
 	if (!path)
@@ -142,7 +140,9 @@ static int write_ready_file(const struct server *s, struct err *err)
 	FILE *f = fopen(tmp, "we");
 	if (!f)
 		return err_set_errno(err, -1, errno, "can't write the ready file %s", path);
-	bool ok = fprintf(f, "%s\n", s->addr.text) > 0;
+	bool ok = true;
+	for (unsigned i = 0; i < h->listener_count; i++)
+		ok &= fprintf(f, "%s\n", h->listeners[i].addr.text) > 0;
 	ok &= fclose(f) == 0;
 	if (!ok || rename(tmp, path))
 		return err_set_errno(err, -1, errno, "can't write the ready file %s", path);
@@ -160,7 +160,7 @@ static void say_who(const struct server *s)
 static void say_ready(const struct host *h)
 {
 	const struct server *s = h->servers;
-	char size[32];
+	char size[32], addresses[LISTENERS_MAX * (ADDR_TEXT_BYTES + 2)];
 
 	log_info("%s", s->device.line);
 	say_who(s);
@@ -173,6 +173,7 @@ static void say_ready(const struct host *h)
 		log_info("durable in %s: if this machine dies, changes of the last %d ms and of one sync "
 			 "may be lost; if kvd dies, none", s->options.durable.dir,
 			 s->options.durable.lag_ms);
+	pages_tell(s);
 	for (unsigned i = 1; i < h->server_count; i++) {
 		const struct server *n = &h->servers[i];
 		log_info("namespace %s: %s of memory, %u worker%s, %llu lock stripes; %s", n->name,
@@ -180,7 +181,8 @@ static void say_ready(const struct host *h)
 			 n->worker_count == 1 ? "" : "s", (unsigned long long)n->table->stripes,
 			 gate_line(n->gate));
 	}
-	log_info("serving %s: %s of memory, %u worker%s, %llu lock stripes", s->addr.text,
+	log_info("serving %s: %s of memory, %u worker%s, %llu lock stripes",
+		 listeners_text(h, addresses, sizeof addresses),
 		 opt_format_size(s->options.memory_bytes, size, sizeof size), s->worker_count,
 		 s->worker_count == 1 ? "" : "s", (unsigned long long)s->table->stripes);
 }
@@ -241,7 +243,7 @@ int main(int argc, char **argv)
 	s->timed = s->options.metrics || s->options.slow_ms;
 	pthread_mutex_init(&host.done_lock, NULL);
 	if (take_signals(&host, &err) || open_device(&host, &err) || make_servers(&host, &err) ||
-	    start(&host, &err) || write_ready_file(s, &err)) {
+	    start(&host, &err) || write_ready_file(&host, &err)) {
 		log_error("%s", err.text);
 		for (unsigned i = 0; i < host.server_count; i++)
 			server_abandon(&servers[i]);

@@ -8,6 +8,7 @@
 
 #include "common/log.h"
 #include "common/opt.h"
+#include "server/listener.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -59,8 +60,8 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 			       .connections = 2500, .handshakes = 1000, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO,
 			       .durable = { .durability = DURABILITY_SYNC, .lag_ms = 100 } };
 	const struct opt all[] = {
-		{ "listen", 'l', OPT_STRING, &o->listen, 0, 0, NULL, "ADDR[:PORT]",
-		  "serve this address (127.0.0.1:7480; port 0: any)" },
+		{ "listen", 'l', OPT_STRING, &o->listen, 0, 0, NULL, "ADDR[:PORT],...",
+		  "serve these addresses (127.0.0.1:7480; port 0: any)" },
 		{ "device", 'd', OPT_STRING, &o->device, 0, 0, NULL, "NAME",
 		  "RDMA device; soft: the software one (by the address)" },
 		{ "bootstrap", 0, OPT_STRING, &o->bootstrap, 0, 0, NULL, "HOW",
@@ -186,7 +187,7 @@ static int check(const struct options *o)
 	struct err err;
 
 	const char *what = NULL;
-	if (addr_parse(&addr, o->listen, &err))
+	if (listeners_check(o->listen, &err))
 		what = "--listen: ";
 	else if (o->metrics && addr_parse(&addr, o->metrics, &err))
 		what = "--metrics: ";

@@ -57,10 +57,18 @@ struct options {
 	unsigned namespace_count;
 };
 
+/* An address that is served; the first one's is in every message. */
+#define LISTENERS_MAX 16
+struct listener {
+	struct addr addr;
+	struct rdma_cm_id *id;
+};
+
 /* What the namespaces of a kvd share: the main thread's, but where said. */
 struct host {
 	struct rdma_event_channel *channel;
-	struct rdma_cm_id *listener;
+	struct listener listeners[LISTENERS_MAX];
+	unsigned listener_count;
 	/* The first is the one without a name.  Not changed once connections are taken. */
 	struct server *servers;
 	unsigned server_count;

@@ -117,8 +117,6 @@ static void tell(struct watch *t, const struct ibv_async_event *e, const char *w
 		return;
 	}
 	log_warn("%s port %d: %s (%s)", name, e->element.port_num, words, type);
-	if (e->element.port_num != t->server->port)
-		return;
 	if (e->event_type == IBV_EVENT_PORT_ERR)
 		tell_clients(t, WIRE_NOTICE_PORT_DOWN);
 	else if (e->event_type == IBV_EVENT_PORT_ACTIVE)

@@ -16,6 +16,22 @@ refused kvd --listen 192.0.2.77:0; says "192.0.2.77"
 refused kvd --listen nosuch.invalid:0; says "nosuch.invalid"
 refused kvd --listen 127.0.0.1:0 --ready-file /nosuch/folder/ready; says "/nosuch/folder/ready"
 
+# Several addresses of one device; each is told, one a line.
+if [ $soft = 1 ]; then
+	start_kvd --memory 64M --listen "127.0.0.1:0,[::1]:0,127.0.0.2:0"
+	mapfile -t served <<<"$KVD_ADDR"
+	[ "${#served[@]}" = 3 ] || fail "${#served[@]} addresses in the ready file"
+	expect 0 "$KVD_BUILD/kvcli" -s "${served[0]}" put first value
+	for KVD_ADDR in "${served[@]}"; do
+		expect 0 kvcli get first; prints "value"
+		grep -qF "$KVD_ADDR" "$kvd_log" || fail "$KVD_ADDR is not in the log"
+	done
+	stop_kvd
+	refused kvd --memory 64M --listen "127.0.0.1:0,nosuch.invalid:0"; says "nosuch.invalid"
+	refused kvd --memory 64M --listen ","; says "is not an address"
+	refused kvd --memory 64M --listen "$(printf '127.0.0.1:0,%.0s' {1..17})"; says "more than 16 addresses"
+fi
+
 start_kvd --memory 64M
 port=${KVD_ADDR##*:}
 refused kvd --listen "$KVD_TEST_ADDR:$port" ${KVD_TEST_DEVICE:+--device "$KVD_TEST_DEVICE"}

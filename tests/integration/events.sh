@@ -71,7 +71,8 @@ while IFS='|' read -r type name words; do
 	with_event "$type"
 	open_batch --timeout 2
 	answer=OK
-	for ((i = 0; i < 30 && ${#answer} == 2; i++)); do ask "put key$i value"; done
+	end=$((SECONDS + patience_s))
+	while [ "$answer" = OK ] && [ $SECONDS -lt $end ]; do ask "put key value"; done
 	case $answer in ERROR*) say "$answer" ;; *) fail "$name: put answers $answer" ;; esac
 	wait_exit "$KVD_PID"
 	check_log "$kvd_log"

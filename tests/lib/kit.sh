@@ -8,6 +8,7 @@
 #   KVD_BUILD        the build folder (build/default)
 #   KVD_TEST_ADDR    address that kvd listens on (127.0.0.1)
 #   KVD_TEST_DEVICE  its --device (none: by the address)
+#   KVD_TEST_CLIENT_DEVICE  that of kvcli (none: by the address)
 #   KVD_TEST_SCALE   size of the test in per cent (100)
 # For the test: $tmp, a folder of its own; $soft, 1 on the software device.
 
@@ -16,6 +17,7 @@ KVD_SOURCE=${KVD_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)}
 KVD_BUILD=${KVD_BUILD:-$KVD_SOURCE/build/default}
 KVD_TEST_ADDR=${KVD_TEST_ADDR:-127.0.0.1}
 KVD_TEST_DEVICE=${KVD_TEST_DEVICE-}
+KVD_TEST_CLIENT_DEVICE=${KVD_TEST_CLIENT_DEVICE-}
 KVD_TEST_SCALE=${KVD_TEST_SCALE:-100}
 KVD_ADDR='' KVD_PID='' kvd_log=''
 unset SOFTVERBS_FAULT KVD_CREDENTIALS KVD_CREDENTIALS_FILE KVD_USERS_FILE KVD_NAMESPACE
@@ -100,7 +102,8 @@ gone() { ! alive "$1"; }
 # start COMMAND ARG...: in the background, ended with the test; sets $pid, which
 # is kvcli's own where that is the command.
 start() {
-	[ "$1" != kvcli ] || set -- "$KVD_BUILD/kvcli" -s "$KVD_ADDR" "${@:2}"
+	[ "$1" != kvcli ] || set -- "$KVD_BUILD/kvcli" -s "$KVD_ADDR" \
+		${KVD_TEST_CLIENT_DEVICE:+--device "$KVD_TEST_CLIENT_DEVICE"} "${@:2}"
 	"$@" <&0 & # else it would get /dev/null
 	pid=$!
 	started_pids+=("$pid")
@@ -128,7 +131,9 @@ wait_exit() {
 kvd() { "$KVD_BUILD/kvd" "$@"; }
 
 # To the kvd that was started last.
-kvcli() { "$KVD_BUILD/kvcli" -s "$KVD_ADDR" "$@"; }
+kvcli() {
+	"$KVD_BUILD/kvcli" -s "$KVD_ADDR" ${KVD_TEST_CLIENT_DEVICE:+--device "$KVD_TEST_CLIENT_DEVICE"} "$@"
+}
 
 kvd_ready_or_gone() { [ -s "$ready_file" ] || gone "$KVD_PID"; }
 
@@ -267,7 +272,8 @@ open_batch() {
 
 # Opening a pipe waits for the other end, so that is done in the background too.
 batch_client() {
-	exec "$KVD_BUILD/kvcli" -s "$KVD_ADDR" "$@" <"$tmp/batch.in" >"$tmp/batch.out"
+	exec "$KVD_BUILD/kvcli" -s "$KVD_ADDR" \
+		${KVD_TEST_CLIENT_DEVICE:+--device "$KVD_TEST_CLIENT_DEVICE"} "$@" <"$tmp/batch.in" >"$tmp/batch.out"
 }
 
 # ask COMMAND: sets $answer to the line that it answers with.

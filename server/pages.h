@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* pages.h -- whether the table is in huge pages, told at start. */
+#ifndef SERVER_PAGES_H
+#define SERVER_PAGES_H
+
+struct server;
+
+/* One line in the log; of a device whose registration populates the table. */
+void pages_tell(const struct server *server);
+
+#endif
