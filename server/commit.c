@@ -57,7 +57,6 @@ static void set_record(struct commit_put *m, const struct layout_item *item, con
 		       uint64_t version)
 {
 	m->record = (struct durable_record){
-		.hash = m->work.spot.hash,
 		.key = item->data,
 		.key_bytes = layout_key_bytes(item->lengths),
 		.value = value,

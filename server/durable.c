@@ -130,7 +130,7 @@ struct forgotten {
 	uint8_t key[];
 };
 
-bool durable_forget(struct durable *d, struct hash hash, const void *key, unsigned key_bytes)
+bool durable_forget(struct durable *d, const void *key, unsigned key_bytes)
 {
 	if (atomic_load_explicit(&d->forgotten, memory_order_relaxed) >= FORGOTTEN_MAX)
 		return false;
@@ -138,7 +138,7 @@ bool durable_forget(struct durable *d, struct hash hash, const void *key, unsign
 	if (!f)
 		return false;
 	memcpy(f->key, key, key_bytes);
-	f->record = (struct durable_record){ .hash = hash, .key = f->key, .key_bytes = key_bytes };
+	f->record = (struct durable_record){ .key = f->key, .key_bytes = key_bytes };
 	f->op = (struct durable_op){ .records = &f->record, .count = 1 };
 	atomic_fetch_add_explicit(&d->forgotten, 1, memory_order_relaxed);
 	durable_submit(d, &f->op);

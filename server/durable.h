@@ -33,7 +33,6 @@ struct durable_options {
 };
 
 struct durable_record {
-	struct hash hash; /* of the key */
 	const void *key;
 	unsigned key_bytes;
 	const void *value;
@@ -99,8 +98,7 @@ void durable_submit(struct durable *durable, struct durable_op *op);
  * The key is gone, and nobody waits for that to be on disk: a time that is over, a key
  * that was evicted.  False: not now.  Caller: has the key's stripe marked.
  */
-bool durable_forget(struct durable *durable, struct hash hash, const void *key,
-		    unsigned key_bytes);
+bool durable_forget(struct durable *durable, const void *key, unsigned key_bytes);
 
 /*
  * A copy of the database at `path`, which must not exist, on the server.  The first

@@ -24,6 +24,7 @@
 #include <dirent.h>
 #include <rocksdb/c.h>
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "server/durable_log.h"
 
@@ -321,7 +322,8 @@ uint64_t db_reserve_bytes(const struct db *db)
 
 void db_batch_add(struct db *db, const struct durable_record *r, uint64_t wall_offset_ms)
 {
-	uint16_t prefix = htobe16((uint16_t)r->hash.b);
+	/* The seed of the table's hash is another after a restart; the key on disk is not. */
+	uint16_t prefix = htobe16((uint16_t)hash_key(0, r->key, r->key_bytes).b);
 	struct db_head head = {
 		.version = htole64(r->version),
 		.expiry_ms = htole64(r->expiry_ms ? r->expiry_ms + wall_offset_ms : 0),

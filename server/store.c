@@ -656,7 +656,7 @@ int store_expire(struct store_worker *w, const struct store_change *c)
 		work_leave_unchanged(w, &k);
 		return WIRE_NOT_FOUND;
 	}
-	if (w->store->durable && !durable_forget(w->store->durable, c->hash, c->key, c->key_bytes)) {
+	if (w->store->durable && !durable_forget(w->store->durable, c->key, c->key_bytes)) {
 		work_leave_unchanged(w, &k);
 		return STORE_ASIDE;
 	}

@@ -325,7 +325,7 @@ static bool is_change(const struct txn_key *k)
 static struct durable_record record_of(const struct txn_key *k, const struct layout_item *item)
 {
 	const struct layout_item *any = item ? item : k->item;
-	struct durable_record r = { .hash = k->change.hash, .key = any->data,
+	struct durable_record r = { .key = any->data,
 				    .key_bytes = layout_key_bytes(any->lengths) };
 
 	if (item) {
