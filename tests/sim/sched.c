@@ -26,6 +26,7 @@
 
 #define DECISIONS_FINE 5000u
 #define MEAN_MAX 30000u
+#define SERVER_PAUSE_NS_MAX 50000u
 #define HASH_PRIME 0x100000001b3ull
 
 struct sim *sim;
@@ -71,6 +72,7 @@ void sim_begin(struct sim *s, uint64_t seed, uint64_t steps_max)
 	s->mean = means[sim_roll(5)];
 	s->pause_per_mille = pauses[sim_roll(4)];
 	s->pause_ns_max = 1000ull << sim_roll(15); /* to 16 ms */
+	s->server_pause_per_mille = sim_roll(3) ? 0 : 150;
 	s->countdown = 1;
 	s->reweigh = 1;
 	atomic_store(&s->running, 0);
@@ -265,6 +267,19 @@ static bool walk(void)
 	return true;
 }
 
+/* The thread sleeps for a while, however much it has to do.  What kvd has begun is what
+ * others may meet, so its threads rest more often, for about a client's request. */
+static void rest(void)
+{
+	struct sim_thread *t = &sim->thread[sim_me];
+
+	if (sim->pause_per_mille && sim_roll(1000) < sim->pause_per_mille)
+		t->paused_until_ns = sim->now_ns + sim_roll(sim->pause_ns_max);
+	else if (sim->server_pause_per_mille && sim->process[t->process].is_server &&
+		 sim_roll(1000) < sim->server_pause_per_mille)
+		t->paused_until_ns = sim->now_ns + sim_roll(SERVER_PAUSE_NS_MAX);
+}
+
 void sim_preempt(void)
 {
 	bool stop = sim->walk_left && walk();
@@ -272,8 +287,8 @@ void sim_preempt(void)
 	if (held || (!stop && sim->countdown > 0))
 		return;
 	draw_countdown();
-	if (!sim->is_fair && sim->pause_per_mille && sim_roll(1000) < sim->pause_per_mille)
-		sim->thread[sim_me].paused_until_ns = sim->now_ns + sim_roll(sim->pause_ns_max);
+	if (!sim->is_fair)
+		rest();
 	hand_on(-1);
 }
 

@@ -31,7 +31,7 @@ struct shared {
 
 static int seed = 1, seeds = 1, steps = 3000000, walk;
 static const char *log_file, *walk_deed;
-static bool quiet;
+static bool quiet, walk_kills;
 
 static const struct opt options[] = {
 	{ .name = "", .help = "Simulated worlds of kvd and clients:" },
@@ -45,6 +45,8 @@ static const struct opt options[] = {
 	  .argument = "N", .help = "instead: kvd stops at access N of a change, GETs go on" },
 	{ .name = "deed", .kind = OPT_STRING, .target = &walk_deed, .argument = "WHAT",
 	  .help = "that change: put, del, lock, update, transfer, fill (put)" },
+	{ .name = "kill", .kind = OPT_FLAG, .target = &walk_kills,
+	  .help = "kvd is killed there, and another one started" },
 	{ .name = "log", .kind = OPT_STRING, .target = &log_file, .argument = "FILE",
 	  .help = "kvd's log goes there" },
 	{ .name = "quiet", .kind = OPT_FLAG, .target = &quiet,
@@ -105,7 +107,8 @@ static pid_t start_world(struct shared *s, uint64_t of_seed)
 	board = &s->board;
 	board->log_file = log_file;
 	if (walk) {
-		board->plan = (struct plan){ .is_walk = true, .operations = walk, .keys = 2,
+		board->plan = (struct plan){ .is_walk = true, .walk_kills = walk_kills,
+					     .is_faulty = walk_kills, .operations = walk, .keys = 2,
 					     .workers = 1, .lease_ms = 10000, .clients = 2,
 					     .value_bytes_max = of_seed % 2 ? 200 : 20000 };
 		set_deed(&board->plan);
@@ -163,7 +166,8 @@ static bool run_one(struct shared *s, uint64_t of_seed)
 	bool fine = s->sim.verdict == SIM_FINE;
 	if (walk && fine)
 		printf("access %d of the change: %s\n", walk,
-		       s->board.walk_reached ? "kvd stopped there, GETs went on" : "not reached");
+		       !s->board.walk_reached ? "not reached" : !walk_kills ? "kvd stopped there, GETs went on" :
+		       "kvd died there, its clients went on");
 	if (!fine || !quiet)
 		printf("seed %" PRIu64 ": %s%s%s; %" PRIu64 " operations, %" PRIu64 " decisions, %" PRIu64
 		       " us, trace %016" PRIx64 "\n", of_seed, verdicts[s->sim.verdict],

@@ -71,6 +71,7 @@ struct sim {
 	uint64_t mean;             /* of them */
 	uint32_t pause_per_mille;  /* of the decisions: the thread sleeps for a while */
 	uint64_t pause_ns_max;
+	uint32_t server_pause_per_mille;
 	uint64_t reweigh;          /* decisions until the threads' weights change */
 	bool is_fair;              /* no more pauses and weights: things are to end */
 

@@ -156,10 +156,9 @@ static void run_to_end(void (*run)(void *), const char *what)
 	unsigned p = sim_spawn(false, run, NULL);
 	int status;
 
-	while (!sim_reap(p, &status) && !atomic_load(&sim->verdict))
+	while (!sim_reap(p, &status))
 		rest_ms(1);
-	if (!atomic_load(&sim->verdict))
-		judge_end(what, 0, status, false);
+	judge_end(what, 0, status, false);
 }
 
 static bool chance(int every_ms)
@@ -181,7 +180,7 @@ static void run_clients(void)
 
 	for (int i = 0; i < p->clients; i++)
 		start_client(i);
-	while (left && !atomic_load(&sim->verdict)) {
+	while (left) {
 		rest_ms(1);
 		if (chance(p->kill_ms))
 			kill_client((int)sim_roll((uint64_t)p->clients));
@@ -193,7 +192,18 @@ static void run_clients(void)
 	}
 }
 
-/* kvd stops wherever the walk is; the reader goes on; then it goes on, too. */
+/* What it had is gone; whoever waits for it learns so, and goes on with the next one. */
+static void replace_server(void)
+{
+	int status;
+
+	sim_kill(server);
+	if (sim_reap(server, &status))
+		judge_end("kvd", 0, status, true);
+	server = sim_spawn(true, run_server, NULL);
+}
+
+/* kvd stops wherever the walk is; the reader goes on; then it goes on, too, or dies. */
 static void run_walk(void)
 {
 	uint64_t began_ns = sim->now_ns;
@@ -201,7 +211,7 @@ static void run_walk(void)
 	client[0] = sim_spawn(false, walk_change, (void *)0);
 	client[1] = sim_spawn(false, walk_read, (void *)1);
 	runs[0] = runs[1] = true;
-	for (int left = 1; left && !atomic_load(&sim->verdict);) {
+	for (int left = 1; left;) {
 		rest_ms(1);
 		if (sim->walk_hit && !board->is_stopped) {
 			board->is_stopped = board->walk_reached = true;
@@ -211,7 +221,10 @@ static void run_walk(void)
 		if (board->is_stopped && board->read_stopped >= 2 * (uint64_t)board->plan.keys) {
 			board->is_stopped = false;
 			sim->walk_hit = false;
-			sim_continue(server);
+			if (board->plan.walk_kills)
+				replace_server();
+			else
+				sim_continue(server);
 		} else if (board->is_stopped && sim->now_ns - began_ns > 500000000ull) {
 			sim_judge(SIM_WRONG, "a GET waits for a kvd that is stopped");
 		}
@@ -289,13 +302,13 @@ void world_run(void)
 		run_clients();
 	sim->is_fair = true;
 	sim->reweigh = 1;
-	if (!atomic_load(&sim->verdict))
+	if (board->plan.walk_kills) {
+		run_to_end(client_prepare, "a client of the next kvd");
+	} else {
 		run_to_end(client_conclude, "the last client");
-	if (!atomic_load(&sim->verdict))
 		check_history();
-	if (!atomic_load(&sim->verdict))
-		end_server();
-	if (!atomic_load(&sim->verdict))
-		sim_judge(SIM_FINE, "fine");
+	}
+	end_server();
+	sim_judge(SIM_FINE, "fine");
 	_exit(0);
 }

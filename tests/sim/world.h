@@ -36,8 +36,9 @@ struct plan {
 	int kills;            /* at most */
 	bool no_mirror, noncoherent, is_faulty;
 	char faults[128], server_faults[128]; /* SOFTVERBS_FAULT */
-	/* A walk: one client's changes, kvd stopped at one access, the other reads. */
-	bool is_walk;
+	/* A walk: one client's changes, kvd stopped at one access, the other reads;
+	 * or killed there, and another started. */
+	bool is_walk, walk_kills;
 	enum deed walk_deed;
 };
 
