@@ -26,55 +26,23 @@
  */
 #include "server/locker.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/log.h"
+#include "server/lockinbox.h"
+#include "server/lockqueue.h"
 #include "server/loopback.h"
 #include "server/server.h"
 
-#define QUEUES 4096u /* buckets of the map from stripe to queue */
-#define WAITERS_MAX 65536u
 #define LOOK_NS 5000000ull /* how often a silent holder is looked at */
 #define WATCH_NS 100000000ull /* how long a change counts as waiting after it was told of */
 #define TURN_NS 10000000ull /* how often changes have their turn, where clients wait too */
 #define OPEN_NS 2000000ull  /* and for how long */
+#define LOOK_MS 1   /* between two looks at the queues */
+#define REST_MS 500 /* where there are none */
 #define CONNECTIONS (LAYOUT_LOCK_CONNECTION_MASK + 1)
-
-struct waiter {
-	struct waiter *next;
-	struct conn *conn;
-	struct wire_request request;
-	uint64_t end_ns;
-};
-
-struct queue {
-	struct queue *next;
-	uint64_t stripe;
-	struct waiter *first, **end;
-	uint64_t seen;     /* the word, without WAIT, since since_ns */
-	uint64_t since_ns;
-	uint64_t looked_ns;
-	uint64_t asked;    /* number of the first look at the holder of `seen` */
-	uint64_t watched_ns; /* a change waits too, until then */
-	uint64_t opened_ns;  /* the last turn of changes */
-};
-
-enum message_kind { MSG_DEAD, MSG_WAIT, MSG_UNLOCK, MSG_WATCH, MSG_FORGET, MSG_HELD };
-
-struct message {
-	struct message *next;
-	enum message_kind kind;
-	struct conn *conn;
-	uint64_t connection_id;
-	uint64_t stripe, token;
-	struct wire_request request;
-	uint64_t look;
-	struct layout_held held[LAYOUT_HELD_MAX];
-};
 
 struct locker {
 	struct server *server;
@@ -82,48 +50,16 @@ struct locker {
 	pthread_t thread;
 	bool started;
 
-	pthread_mutex_t lock; /* of the inbox */
-	pthread_cond_t more;
-	struct message *inbox, **inbox_end;
-	bool stopping;
+	struct inbox inbox;
 
 	/* The thread's own. */
-	struct queue *queues[QUEUES];
-	unsigned queue_count;
-	unsigned waiter_count;
+	struct queues queues;
 	uint64_t looks; /* at holders, counted */
 	_Atomic uint8_t *alive; /* a bit for each connection id */
 	_Atomic uint64_t waits, handovers, recovered, released, fenced;
 };
 
-/* What is said of one connection at its end: MSG_FORGET, and when that is through, MSG_DEAD. */
-struct locker_note {
-	struct message message;
-};
-
-/* ------------------------------------------------------------------- inbox */
-
-static void append(struct locker *l, struct message *m)
-{
-	m->next = NULL;
-	pthread_mutex_lock(&l->lock);
-	*l->inbox_end = m;
-	l->inbox_end = &m->next;
-	pthread_cond_signal(&l->more);
-	pthread_mutex_unlock(&l->lock);
-}
-
-/* False: no memory.  For what is asked for again, or can be refused. */
-static bool post(struct locker *l, const struct message *m)
-{
-	struct message *copy = malloc(sizeof *copy);
-
-	if (!copy)
-		return false;
-	*copy = *m;
-	append(l, copy);
-	return true;
-}
+/* ------------------------------------------------------ what others tell it */
 
 struct locker_note *locker_note_new(void)
 {
@@ -162,12 +98,12 @@ void locker_dead(struct locker *l, uint64_t connection_id, struct locker_note **
 	*note = NULL;
 	m->kind = MSG_DEAD;
 	m->connection_id = connection_id;
-	append(l, m);
+	inbox_append(&l->inbox, m);
 }
 
 bool locker_wait(struct locker *l, struct conn *conn, const struct wire_request *request)
 {
-	return post(l, &(struct message){ .kind = MSG_WAIT, .conn = conn, .request = *request });
+	return inbox_post(&l->inbox, &(struct message){ .kind = MSG_WAIT, .conn = conn, .request = *request });
 }
 
 /* Dropped: the token is not among those that its holder says it holds, so that the lock
@@ -175,20 +111,20 @@ bool locker_wait(struct locker *l, struct conn *conn, const struct wire_request 
 
 void locker_unlock(struct locker *l, uint64_t stripe, uint64_t token)
 {
-	post(l, &(struct message){ .kind = MSG_UNLOCK, .stripe = stripe, .token = token });
+	inbox_post(&l->inbox, &(struct message){ .kind = MSG_UNLOCK, .stripe = stripe, .token = token });
 }
 
 /* Dropped: told again in a moment, as long as the change waits. */
 void locker_watch(struct locker *l, uint64_t stripe)
 {
-	post(l, &(struct message){ .kind = MSG_WATCH, .stripe = stripe });
+	inbox_post(&l->inbox, &(struct message){ .kind = MSG_WATCH, .stripe = stripe });
 }
 
 void locker_forget(struct locker *l, struct conn *conn, struct locker_note *note)
 {
 	note->message.kind = MSG_FORGET;
 	note->message.conn = conn;
-	append(l, &note->message);
+	inbox_append(&l->inbox, &note->message);
 }
 
 /* Dropped: there will be another look. */
@@ -198,53 +134,10 @@ void locker_held(struct locker *l, uint64_t connection_id, uint64_t look,
 	struct message m = { .kind = MSG_HELD, .connection_id = connection_id, .look = look };
 
 	memcpy(m.held, held, sizeof m.held);
-	post(l, &m);
+	inbox_post(&l->inbox, &m);
 }
 
-/* ------------------------------------------------------------------ queues */
-
-static struct queue **queue_slot(struct locker *l, uint64_t stripe)
-{
-	struct queue **at = &l->queues[stripe % QUEUES];
-
-	while (*at && (*at)->stripe != stripe)
-		at = &(*at)->next;
-	return at;
-}
-
-static struct queue *queue_get(struct locker *l, uint64_t stripe)
-{
-	struct queue **at = queue_slot(l, stripe);
-
-	if (!*at) {
-		struct queue *q = calloc(1, sizeof *q);
-		if (!q)
-			return NULL;
-		q->stripe = stripe;
-		q->end = &q->first;
-		*at = q;
-		l->queue_count++;
-	}
-	return *at;
-}
-
-static void queue_drop(struct locker *l, struct queue *q)
-{
-	*queue_slot(l, q->stripe) = q->next;
-	l->queue_count--;
-	free(q);
-}
-
-static struct waiter *queue_pop(struct locker *l, struct queue *q)
-{
-	struct waiter *w = q->first;
-
-	q->first = w->next;
-	if (!q->first)
-		q->end = &q->first;
-	l->waiter_count--;
-	return w;
-}
+/* ------------------------------------------------------------------ stripes */
 
 static void answer(struct waiter *w, enum wire_status status)
 {
@@ -298,7 +191,7 @@ static bool hand_over(struct locker *l, struct queue *q, uint64_t word)
 		return false;
 	if (q->first) {
 		atomic_fetch_add_explicit(&l->handovers, 1, memory_order_relaxed);
-		answer(queue_pop(l, q), WIRE_OK);
+		answer(queue_pop(&l->queues, q), WIRE_OK);
 	}
 	return true;
 }
@@ -335,33 +228,17 @@ static void look_at_holder(struct locker *l, struct queue *q, uint64_t word, uin
 	worker_read_held(l->server, layout_token_connection(word), l->looks);
 }
 
-static void expire_waiters(struct locker *l, struct queue *q, uint64_t now)
-{
-	for (struct waiter **at = &q->first; *at;) {
-		struct waiter *w = *at;
-		if (w->end_ns > now) {
-			at = &w->next;
-			continue;
-		}
-		*at = w->next;
-		l->waiter_count--;
-		answer(w, WIRE_EBUSY);
-	}
-	q->end = &q->first;
-	while (*q->end)
-		q->end = &(*q->end)->next;
-}
-
 /* Goes on with one stripe; it is dropped when nobody waits and WAIT is off. */
 static void serve_queue(struct locker *l, struct queue *q, uint64_t now)
 {
-	expire_waiters(l, q, now);
+	for (struct waiter *w; (w = queue_expired(&l->queues, q, now));)
+		answer(w, WIRE_EBUSY);
 	for (;;) {
 		uint64_t word = word_of(l, q->stripe), holder = word & ~LAYOUT_LOCK_WAIT;
 		if (!q->first && (!word || now >= q->watched_ns)) {
 			/* Nobody waits any more: WAIT off, or the holder's own business. */
 			if (!(word & LAYOUT_LOCK_WAIT) || swap(l, q->stripe, word, holder)) {
-				queue_drop(l, q);
+				queue_drop(&l->queues, q);
 				return;
 			}
 		} else if (!holder && now - q->opened_ns < OPEN_NS) {
@@ -381,26 +258,20 @@ static void serve_queue(struct locker *l, struct queue *q, uint64_t now)
 
 static void on_wait(struct locker *l, const struct message *m)
 {
-	struct queue *q = l->waiter_count < WAITERS_MAX ? queue_get(l, m->request.version) : NULL;
-	struct waiter *w = q ? calloc(1, sizeof *w) : NULL;
+	uint64_t now = clock_ns();
+	struct queue *q = queue_get(&l->queues, m->request.version);
 
-	if (!w) {
+	if (!q || !queue_push(&l->queues, q, m->conn, &m->request, now)) {
 		worker_answer(m->conn, &m->request, WIRE_EBUSY);
 		return;
 	}
 	atomic_fetch_add_explicit(&l->waits, 1, memory_order_relaxed);
-	w->conn = m->conn;
-	w->request = m->request;
-	w->end_ns = clock_ns() + m->request.ttl_ms * 1000000;
-	*q->end = w;
-	q->end = &w->next;
-	l->waiter_count++;
-	serve_queue(l, q, clock_ns());
+	serve_queue(l, q, now);
 }
 
 static void on_unlock(struct locker *l, const struct message *m)
 {
-	struct queue *q = *queue_slot(l, m->stripe);
+	struct queue *q = queue_find(&l->queues, m->stripe);
 	uint64_t word = word_of(l, m->stripe);
 
 	if ((word & ~LAYOUT_LOCK_WAIT) != m->token)
@@ -415,7 +286,7 @@ static void on_unlock(struct locker *l, const struct message *m)
 
 static void on_watch(struct locker *l, const struct message *m)
 {
-	struct queue *q = queue_get(l, m->stripe);
+	struct queue *q = queue_get(&l->queues, m->stripe);
 	uint64_t now = clock_ns();
 
 	if (!q)
@@ -435,7 +306,7 @@ static void on_dead(struct locker *l, uint64_t connection_id)
 		uint64_t word = word_of(l, i);
 		if (!word || layout_token_connection(word) != id)
 			continue;
-		struct queue *q = *queue_slot(l, i);
+		struct queue *q = queue_find(&l->queues, i);
 		if (q)
 			hand_over(l, q, word);
 		else
@@ -452,23 +323,7 @@ static void on_dead(struct locker *l, uint64_t connection_id)
 
 static void on_forget(struct locker *l, struct conn *conn)
 {
-	for (unsigned i = 0; i < QUEUES; i++) {
-		for (struct queue *q = l->queues[i]; q; q = q->next) {
-			for (struct waiter **at = &q->first; *at;) {
-				struct waiter *w = *at;
-				if (w->conn != conn) {
-					at = &w->next;
-					continue;
-				}
-				*at = w->next;
-				l->waiter_count--;
-				free(w);
-			}
-			q->end = &q->first;
-			while (*q->end)
-				q->end = &(*q->end)->next;
-		}
-	}
+	queues_forget(&l->queues, conn);
 	struct worker *w = conn->worker;
 	/* The last use of conn: it may be gone right after. */
 	atomic_store(&conn->lock_idle, true);
@@ -488,7 +343,7 @@ static void on_held(struct locker *l, const struct message *m)
 	uint64_t id = m->connection_id & LAYOUT_LOCK_CONNECTION_MASK;
 
 	for (unsigned i = 0; i < QUEUES; i++) {
-		for (struct queue *q = l->queues[i], *next; q; q = next) {
+		for (struct queue *q = l->queues.at[i], *next; q; q = next) {
 			uint64_t word = word_of(l, q->stripe);
 			next = q->next;
 			/* Only for the very word that was looked at, and by a READ that was
@@ -530,31 +385,13 @@ static void handle(struct locker *l, const struct message *m)
 
 /* ------------------------------------------------------------------ thread */
 
-static struct message *take(struct locker *l)
-{
-	pthread_mutex_lock(&l->lock);
-	if (!l->inbox && !l->stopping) {
-		struct timespec ts;
-		clock_gettime(CLOCK_REALTIME, &ts);
-		ts.tv_nsec += l->queue_count ? 1000000 : 500000000;
-		ts.tv_sec += ts.tv_nsec / 1000000000;
-		ts.tv_nsec %= 1000000000;
-		pthread_cond_timedwait(&l->more, &l->lock, &ts);
-	}
-	struct message *m = l->inbox;
-	l->inbox = NULL;
-	l->inbox_end = &l->inbox;
-	pthread_mutex_unlock(&l->lock);
-	return m;
-}
-
 static void *run(void *arg)
 {
 	struct locker *l = arg;
-	bool stop = false;
 
-	while (!stop) {
-		for (struct message *m = take(l), *next; m; m = next) {
+	while (!inbox_is_closed(&l->inbox)) {
+		for (struct message *m = inbox_take(&l->inbox, l->queues.count ? LOOK_MS : REST_MS),
+				    *next; m; m = next) {
 			next = m->next;
 			/* Afterwards a note may be in the inbox again. */
 			bool is_note = m->kind == MSG_FORGET;
@@ -563,14 +400,11 @@ static void *run(void *arg)
 				free(m);
 		}
 		uint64_t now = clock_ns();
-		for (unsigned i = 0; l->queue_count && i < QUEUES; i++)
-			for (struct queue *q = l->queues[i], *next; q; q = next) {
+		for (unsigned i = 0; l->queues.count && i < QUEUES; i++)
+			for (struct queue *q = l->queues.at[i], *next; q; q = next) {
 				next = q->next;
 				serve_queue(l, q, now);
 			}
-		pthread_mutex_lock(&l->lock);
-		stop = l->stopping && !l->inbox;
-		pthread_mutex_unlock(&l->lock);
 	}
 	return NULL;
 }
@@ -596,9 +430,7 @@ int locker_new(struct server *s, struct locker **locker, struct err *err)
 	if (!l)
 		return err_set(err, -1, "out of memory");
 	l->server = s;
-	l->inbox_end = &l->inbox;
-	pthread_mutex_init(&l->lock, NULL);
-	pthread_cond_init(&l->more, NULL);
+	inbox_init(&l->inbox);
 	l->alive = calloc(CONNECTIONS / 8, 1);
 	if (!l->alive) {
 		err_set(err, -1, "out of memory");
@@ -627,24 +459,13 @@ void locker_delete(struct locker **locker)
 	if (!l)
 		return;
 	if (l->started) {
-		pthread_mutex_lock(&l->lock);
-		l->stopping = true;
-		pthread_cond_signal(&l->more);
-		pthread_mutex_unlock(&l->lock);
+		inbox_close(&l->inbox);
 		pthread_join(l->thread, NULL);
 	}
-	for (unsigned i = 0; i < QUEUES; i++) {
-		while (l->queues[i]) {
-			struct queue *q = l->queues[i];
-			while (q->first)
-				free(queue_pop(l, q));
-			queue_drop(l, q);
-		}
-	}
+	queues_clear(&l->queues);
 	loopback_delete(&l->loopback);
 	free(l->alive);
-	pthread_mutex_destroy(&l->lock);
-	pthread_cond_destroy(&l->more);
+	inbox_fini(&l->inbox);
 	free(l);
 	*locker = NULL;
 }
