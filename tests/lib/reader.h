@@ -43,6 +43,10 @@ struct reader_result reader_get(struct reader *reader, const void *key, size_t k
 /* From now on one bit of the table reads wrong, the first `times` times. */
 void reader_flip(struct reader *reader, uint64_t offset, unsigned bit, unsigned times);
 
+/* A READ is one copy from now on, for tables that nobody changes meanwhile; and the table
+ * ends at this many bytes. */
+void reader_hurry(struct reader *reader, uint64_t table_bytes);
+
 /* Its view of the index is as old as when that had so many buckets. */
 void reader_forget(struct reader *reader, uint64_t buckets);
 
