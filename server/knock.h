@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * knock.h -- how many connections an address may begin: so many a second, and
- * KNOCK_BURST_S seconds' worth at once.  A handshake that fails counts as much as
+ * KNOCK_BURST_S seconds' worth at once.  A handshake that fails, or a malformed message, counts as much as
  * 1/KNOCK_FAILURES_PER_S seconds' worth.
  *
  * Memory is bounded: addresses share a fixed number of buckets, by a secret hash.
@@ -26,7 +26,7 @@ void knock_delete(struct knock **knock);
 
 /* Whether another connection from this address may begin now: counts it. */
 bool knock_may(struct knock *knock, const struct addr *peer, uint64_t now_ns);
-/* One from there proved nothing.  Takes NULL. */
+/* One from there proved nothing, or sent what no client sends.  Takes NULL. */
 void knock_failed(struct knock *knock, const struct addr *peer, uint64_t now_ns);
 
 #endif

@@ -3,7 +3,7 @@
 # Peers that write into lock words what is not theirs: no innocent client loses its
 # connection, and nobody waits for long.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
-start_kvd --memory 64M --lease 400
+start_kvd --memory 64M --handshakes 0 --lease 400
 peer() { expect 0 timeout 60 "$KVD_BUILD/tests/integration/peer" "$KVD_ADDR" "$@"; }
 expect 0 kvcli put victim intact
 

@@ -3,7 +3,7 @@
 # Peers that speak garbage, another version of the protocol, or reach for what is
 # not theirs: kvd refuses them and serves on.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
-start_kvd --memory 64M
+start_kvd --memory 64M --handshakes 0
 peer=$KVD_BUILD/tests/integration/peer
 expect 0 kvcli put witness intact
 used=$(stat memory.used_bytes)
