@@ -178,11 +178,14 @@ bool raw_connect(struct raw *raw, struct raw_conn *c, const struct wire_connect 
 		raw_hang_up(c);
 		return false;
 	}
-	if (link_qp_ready(raw->v, c->id, c->qp, 0, RD_ATOM, RD_ATOM, &err))
-		raw_die(err.text);
-	if (raw->v->establish(c->id))
-		raw_die("can't establish");
-	return true;
+	/* A kvd that waited too long for this may have hung up meanwhile. */
+	bool ready = !link_qp_ready(raw->v, c->id, c->qp, 0, RD_ATOM, RD_ATOM, &err);
+	if (ready && !raw->v->establish(c->id))
+		return true;
+	if (!raw->tolerant)
+		raw_die(ready ? "can't establish" : err.text);
+	raw_hang_up(c);
+	return false;
 }
 
 void raw_connect_well(struct raw *raw, struct raw_conn *c)

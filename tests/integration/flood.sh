@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Malformed messages, and such as come when they must not, to a kvd that others use: each
 # ends its connection and is counted, and the others go on. KVD_FLOOD: how many (the whole
-# campaign: 100000).
+# campaign: 100000; in parts with other seeds: KVD_FLOOD_SEED).
 #
 # What the others lose is measured against the same flood at another kvd of this machine,
 # in turns of a few seconds: whoever floods takes processors, here those of the others, and
@@ -10,10 +10,12 @@
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 attack=$KVD_BUILD/tests/attack/attack
 users=$tmp/users
-turn_s=3 turns=3 least_percent=70 processes=8
+turn_s=3 turns=3 least_percent=70 processes=8 seed=${KVD_FLOOD_SEED:-1}
 (umask 077; kvd init --users "$users" >"$tmp/admin" 2>/dev/null) || fail "init"
 export KVD_CREDENTIALS_FILE=$tmp/admin
 n=${KVD_FLOOD:-$(scaled 3000)}
+[ "$n" -le 10000 ] || processes=32
+n=$((n / processes * processes))
 workload=$KVD_SOURCE/bench/workloads/workloada
 kvbench() { "$KVD_BUILD/kvbench" "$1" -s "$addr" -P "$workload" -p recordcount=1000 -t 2 "${@:2}"; }
 rate() { sed -n 's/^\[OVERALL\], Throughput(ops\/sec), //p' "$1"; }
@@ -28,7 +30,7 @@ kvbench load >/dev/null 2>"$tmp/err" || { cat "$tmp/err"; fail "load"; }
 end_group() { kill -KILL -- "-$1" 2>/dev/null; }
 # flood_at ADDR N: sets $pid, a group of processes that is stopped.
 flood_at() {
-	start setsid "$attack" "$1" flood "$2" 1 "$processes" "$tmp/admin" >"$tmp/flood.$1"
+	start setsid "$attack" "$1" flood "$2" "$seed" "$processes" "$tmp/admin" >"$tmp/flood.$1"
 	cleanup_fn end_group "$pid"
 	wait_for kill -STOP -- "-$pid" 2>/dev/null || fail "no flood"
 }

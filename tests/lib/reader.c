@@ -359,6 +359,17 @@ void reader_hurry(struct reader *r, uint64_t table_bytes)
 	r->table_bytes = r->session.welcome.table_bytes = table_bytes;
 }
 
+void reader_restart(struct reader *r)
+{
+	mirror_clear(r->client.mirror);
+	directory_leave(&r->session.directory);
+	r->session.directory = directory_new(1, r->table->dir_entries);
+	if (!r->session.directory)
+		die("no memory");
+	atomic_store(&r->client.buckets,
+		     __atomic_load_n(&r->table->header->buckets, __ATOMIC_ACQUIRE));
+}
+
 void reader_forget(struct reader *r, uint64_t buckets)
 {
 	atomic_store_explicit(&r->client.buckets, buckets, memory_order_relaxed);

@@ -47,6 +47,9 @@ void reader_flip(struct reader *reader, uint64_t offset, unsigned bit, unsigned 
  * ends at this many bytes. */
 void reader_hurry(struct reader *reader, uint64_t table_bytes);
 
+/* As if it were new, without what that costs. */
+void reader_restart(struct reader *reader);
+
 /* Its view of the index is as old as when that had so many buckets. */
 void reader_forget(struct reader *reader, uint64_t buckets);
 
