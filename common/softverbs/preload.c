@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #endif
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,28 +46,51 @@ struct device_list {
 	struct ibv_device *list[];
 };
 
+/* The system's librdmacm looks after its own devices (SOFTVERBS_CM=system), and would
+ * wonder what soft0 is in a kernel that has never heard of it. */
+static bool is_of_librdmacm(void *code)
+{
+	Dl_info info;
+
+	return dladdr(code, &info) && info.dli_fname && strstr(info.dli_fname, "librdmacm.so");
+}
+
+static struct device_list *join(struct ibv_device **soft, int nsoft, struct ibv_device **system,
+				int nsystem)
+{
+	size_t n = (size_t)nsoft + (size_t)nsystem;
+	struct device_list *both = calloc(1, sizeof(*both) + (n + 1) * sizeof(both->list[0]));
+
+	if (!both)
+		return NULL;
+	both->system = system;
+	for (int i = 0; i < nsoft; i++)
+		both->list[i] = soft[i];
+	for (int i = 0; i < nsystem; i++)
+		both->list[nsoft + i] = system[i];
+	return both;
+}
+
 EXPORT struct ibv_device **ibv_get_device_list(int *num)
 {
-	int nsystem = 0, nsoft = 0, n = 0;
+	int nsystem = 0, nsoft = 0;
 	struct ibv_device **system = SYSTEM(ibv_get_device_list)(&nsystem);
-	struct ibv_device **soft = sv_get_device_list(&nsoft);
+	struct ibv_device **soft = NULL;
 	struct device_list *both;
 
+	if (!is_of_librdmacm(__builtin_return_address(0)))
+		soft = sv_get_device_list(&nsoft);
+	else if (!system)
+		return NULL;
 	if (!system)
 		nsystem = 0; /* no kernel support for RDMA: that's what this is for */
-	both = calloc(1, sizeof(*both) + (size_t)(nsoft + nsystem + 1) * sizeof(both->list[0]));
-	if (both) {
-		both->system = system;
-		for (int i = 0; i < nsoft; i++)
-			both->list[n++] = soft[i];
-		for (int i = 0; i < nsystem; i++)
-			both->list[n++] = system[i];
-	} else if (system) {
+	both = join(soft, nsoft, system, nsystem);
+	if (!both && system)
 		SYSTEM(ibv_free_device_list)(system);
-	}
-	sv_free_device_list(soft);
+	if (soft)
+		sv_free_device_list(soft);
 	if (num)
-		*num = n;
+		*num = both ? nsoft + nsystem : 0;
 	return both ? both->list : NULL;
 }
 
