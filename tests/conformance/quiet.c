@@ -54,29 +54,24 @@ static void pin(unsigned int cpu)
 
 struct spinner {
 	unsigned int cpu;
-	uint64_t gaps_ns;
+	double taken; /* per cent */
 };
 
 static void *spin(void *arg)
 {
 	struct spinner *s = arg;
-	uint64_t begin, last, now;
+	uint64_t begin, last, now, gaps = 0;
 
 	pin(s->cpu);
 	begin = last = now_ns();
-	while ((now = now_ns()) - begin < SPIN_NS) {
+	do {
+		now = now_ns();
 		if (now - last > GAP_NS)
-			s->gaps_ns += now - last;
+			gaps += now - last;
 		last = now;
-	}
-	/* What was taken while the time ran out. */
-	s->gaps_ns += now - begin - SPIN_NS;
+	} while (now - begin < SPIN_NS);
+	s->taken = (double)gaps * 100 / (double)(now - begin);
 	return NULL;
-}
-
-static double per_cent(const struct spinner *s)
-{
-	return (double)s->gaps_ns * 100 / SPIN_NS;
 }
 
 static double measure_stolen(const unsigned int *cpus)
@@ -90,7 +85,7 @@ static double measure_stolen(const unsigned int *cpus)
 	spin(&s[0]);
 	if (cpus[0] != cpus[1])
 		pthread_join(thread, NULL);
-	return per_cent(&s[0]) > per_cent(&s[1]) ? per_cent(&s[0]) : per_cent(&s[1]);
+	return s[0].taken > s[1].taken ? s[0].taken : s[1].taken;
 }
 
 /* ---- wake-ups ---- */
