@@ -12,7 +12,7 @@
  * unsignalled requests only gets ENOMEM after max_send_wr of them.
  *
  * Failure: the request completes with its error, and the queue pair fails, which
- * flushes the rest (qp.c).
+ * flushes the rest (qp_fail.c).
  */
 #include <errno.h>
 #include <string.h>

@@ -365,7 +365,7 @@ void sv_rq_give_credits(struct sv_rq *rq, uint32_t n);
 void sv_rq_clear(struct sv_rq *rq);
 int sv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* ---- qp.c ---- */
+/* ---- qp.c, qp_state.c, qp_fail.c ---- */
 
 /* How far a request was executed. */
 enum sv_stage {

@@ -14,7 +14,7 @@
  * claimant's own counter (sv_rw_qp.claimed), by the claimant or by the next one.
  * So counter and word together always say how many credits a sender has claimed,
  * also when it died between any two instructions; less what was received from it
- * they are lost, and given back (qp.c).  The counter goes up by compare-and-swap
+ * they are lost, and given back (qp_fail.c).  The counter goes up by compare-and-swap
  * from the number before, so help that comes late does nothing.
  *
  * After a claim the sender looks at the receiver's state again, and the receiver
