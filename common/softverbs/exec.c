@@ -266,8 +266,29 @@ static bool must_wait(const struct sv_qp *qp)
 	return sv_now_ns() < atomic_load_explicit(&qp->deadline_ns, memory_order_relaxed);
 }
 
+/* What the sender learns.  Of an unreliable connection that is nothing about the peer:
+ * a request that it doesn't take is done when it was sent.  One that it began to take and
+ * then has no room for is an error all the same: half of it is there. */
+static uint32_t told(const struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t status)
+{
+	if (!sv_qp_unreliable(qp))
+		return status;
+	switch (status) {
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return wqe->stage >= SV_STAGE_CLAIMED ? status : IBV_WC_SUCCESS;
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return IBV_WC_SUCCESS;
+	default:
+		return status;
+	}
+}
+
 static void finish(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t status)
 {
+	status = told(qp, wqe, status);
 	complete(qp, wqe, status);
 	remove_first(qp);
 	if (status)
@@ -396,7 +417,7 @@ static int check_wr(const struct sv_qp *qp, const struct ibv_send_wr *wr)
 	case IBV_WR_RDMA_READ:
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		if (is_inline)
+		if (is_inline || sv_qp_unreliable(qp))
 			return EINVAL;
 		break;
 	default:

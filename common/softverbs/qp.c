@@ -49,7 +49,7 @@ static int check_init(const struct ibv_qp_init_attr *init)
 {
 	const struct ibv_qp_cap *cap = &init->cap;
 
-	if (init->qp_type != IBV_QPT_RC)
+	if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC)
 		return EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return EINVAL;

@@ -39,7 +39,13 @@ static const struct transition {
 		  IBV_QP_AV | IBV_QP_PKEY_INDEX | PATH_ATTRS },
 };
 
-static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+/* What only a reliable connection has. */
+#define RELIABLE_ATTRS                                                                        \
+	(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |         \
+	 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY)
+
+/* absent: attributes that this type of queue pair doesn't have. */
+static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask, int absent)
 {
 	mask &= ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
@@ -49,7 +55,7 @@ static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 
 		if (t->from != from || t->to != to)
 			continue;
-		if ((mask & t->required) != t->required ||
+		if ((mask & t->required) != (t->required & ~absent) ||
 		    mask & ~(t->required | t->optional))
 			return EINVAL;
 		return 0;
@@ -124,7 +130,7 @@ static void take_values(struct sv_qp *qp, const struct ibv_qp_attr *attr, int ma
 		own->sq_psn = attr->sq_psn;
 	if (mask & IBV_QP_DEST_QPN)
 		own->dest_qp_num = attr->dest_qp_num;
-	qp->budget_ns = answer_budget_ns(own);
+	qp->budget_ns = sv_qp_unreliable(qp) ? 0 : answer_budget_ns(own);
 }
 
 /* sq_lock held. */
@@ -214,7 +220,7 @@ int sv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	ret = mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from ? EINVAL : 0;
 	if (!ret)
-		ret = check_mask(from, to, mask);
+		ret = check_mask(from, to, mask, sv_qp_unreliable(qp) ? RELIABLE_ATTRS : 0);
 	if (!ret)
 		ret = check_values(attr, mask);
 	if (!ret)

@@ -282,7 +282,8 @@ enum sv_outcome sv_exec_rdma(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *sta
 		return ask_more(qp, wqe, status);
 	*status = check_remote(qp, wqe, &target);
 	if (*status) {
-		accuse(qp, *status);
+		if (!sv_qp_unreliable(qp))
+			accuse(qp, *status);
 		return SV_DONE;
 	}
 	if (is_atomic(wqe) && !qp->peer->self &&

@@ -314,12 +314,12 @@ static int on_access(struct sv_guest *guest, const struct sv_msg *msg)
 	pthread_mutex_unlock(&sv_proc->serving);
 	if (answer.status == IBV_WC_REM_ACCESS_ERR || answer.status == IBV_WC_REM_INV_REQ_ERR) {
 		qp = sv_qp_get(msg->index % SV_QPS);
-		if (qp) {
+		if (qp && !sv_qp_unreliable(qp))
 			sv_qp_fail_later(qp, answer.status == IBV_WC_REM_ACCESS_ERR ?
 						     SV_FAULT_ACCESS :
 						     SV_FAULT_REQUEST);
+		if (qp)
 			sv_qp_put(qp);
-		}
 	}
 	return sv_msg_send(guest->watch.fd, &answer, NULL, 0);
 }

@@ -15,7 +15,8 @@
  * A process needs some six descriptors for each other process that it talks to.
  *
  * What differs from a NIC, or is worth knowing:
- *  - RC queue pairs only; others fail with EOPNOTSUPP.
+ *  - RC and UC queue pairs only; others fail with EOPNOTSUPP.  UC loses what the peer
+ *    refuses, has no receive for, or is not there for, and nothing else.
  *  - A READ, WRITE or atomic on memory of sv_mem_alloc() runs no instruction of its
  *    owner, which may be stopped; and so does a SEND, as long as receives are
  *    posted and no more than 60 KiB or 256 messages of that sender wait to be taken.

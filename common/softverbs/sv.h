@@ -491,6 +491,11 @@ static inline struct sv_qp *sv_qp_of(struct ibv_qp *qp)
 {
 	return SV_CONTAINER(qp, struct sv_qp, ib);
 }
+/* Nobody acknowledges: what is lost on the way, or refused, is lost in silence. */
+static inline bool sv_qp_unreliable(const struct sv_qp *qp)
+{
+	return qp->ib.qp_type == IBV_QPT_UC;
+}
 static inline uint32_t sv_qp_state(const struct sv_qp *qp)
 {
 	return atomic_load_explicit(&qp->ro->state, memory_order_acquire);
