@@ -492,6 +492,11 @@ static void case_mirror(void)
 	}
 }
 
+static void case_cache(void)
+{
+	engine_cache(&engine);
+}
+
 /* ------------------------------------------------------------------ growth */
 
 /* Shared with the process that loads. */
@@ -590,7 +595,7 @@ static const struct {
 	{ "absent", case_absent }, { "ratio", case_ratio }, { "depth16", case_depth16 },
 	{ "puts32", case_puts32 }, { "refill", case_refill }, { "fill", case_fill }, { "idle", case_idle },
 	{ "bad", case_bad }, { "long", case_long }, { "mirror", case_mirror },
-	{ "growth", case_growth },
+	{ "growth", case_growth }, { "cache", case_cache },
 };
 
 int main(int argc, char **argv)

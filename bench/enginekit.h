@@ -46,6 +46,9 @@ void engine_gets(struct engine *e, uint64_t count, int depth, uint64_t (*next)(v
 uint64_t engine_in_turn(void *arg); /* arg: uint64_t, counts */
 uint64_t engine_uniform(void *arg); /* arg: struct engine */
 
+/* enginecache.c: the hit ratio of a kvd with --evict that is empty. */
+void engine_cache(struct engine *e);
+
 struct kvd_counters engine_counters(const struct engine *e);
 
 /* Prints a line "name value". */

@@ -278,6 +278,7 @@ void kvd_session_delete(kvd_session **session)
 		munmap(s->memory, s->memory_bytes);
 	directory_leave(&s->directory);
 	free(s->held);
+	hints_delete(s->hints);
 	free(s->wr);
 	free(s->sge);
 	free(s->ops);

@@ -283,7 +283,7 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 	clock_learn(&s->clock, reply->clock_ms, op->sent_ns, session_now_ns());
 	op->reply = *reply;
 	op->payload_bytes = bytes - (uint32_t)sizeof *reply;
-	if (op->kind == OP_UNLOCK) {
+	if (op_is_detached(op)) {
 		op_free(op);
 	} else if (op->kind == OP_GET) {
 		get_reply(op, message + sizeof *reply);
@@ -510,7 +510,7 @@ void flight_abort(struct kvd_session *s)
 		struct op *op = &s->ops[i];
 		if (op->phase == PHASE_IDLE || op->done)
 			continue;
-		if (op->kind == OP_UNLOCK) {
+		if (op_is_detached(op)) {
 			op_free(op);
 			continue;
 		}
@@ -531,16 +531,16 @@ void flight_wait(struct kvd_session *s, struct op *first, struct op *second)
 
 uint32_t flight_settle(struct kvd_session *s)
 {
-	uint32_t unlocks = 0;
+	uint32_t detached = 0;
 
 	if (!s->in_flight)
 		return 0;
 	if (s->connected && !s->broken)
 		poll_once(s);
 	for (uint32_t i = 0; i < s->depth; i++)
-		unlocks += s->ops[i].phase != PHASE_IDLE && s->ops[i].kind == OP_UNLOCK;
-	if (s->in_flight > unlocks)
-		return s->in_flight - unlocks;
+		detached += s->ops[i].phase != PHASE_IDLE && op_is_detached(&s->ops[i]);
+	if (s->in_flight > detached)
+		return s->in_flight - detached;
 	/* Each of them ends, or the session does: see check_deadlines(). */
 	while (s->in_flight + 2 > s->depth)
 		flight_poll(s, UINT64_MAX);

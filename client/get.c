@@ -111,6 +111,8 @@ void get_deliver(struct op *op, const struct layout_item *item, const uint8_t *v
 
 	if (!op->index_read)
 		op->session->counters.mirror_hits++;
+	if (op->session->hints && op->phase != PHASE_REPLY)
+		hints_note(op);
 	op->result_bytes = bytes;
 	op->result_version = layout_state_version(item->state);
 	op->result_ttl_ms = item->expiry_ms ? clock_left_ms(&op->session->clock, item->expiry_ms,

@@ -439,6 +439,8 @@ static int say_hello(struct kvd_session *s)
 	if (rc)
 		return rc;
 	rc = learn_table(s, op->reply.buckets, &is_new);
+	if (!rc)
+		hints_begin(s);
 	return !rc && is_new && s->client->options.mirror_ahead ? ahead_read(s) : rc;
 }
 

@@ -15,6 +15,7 @@
 
 #include "client/clock.h"
 #include "client/directory.h"
+#include "client/hints.h"
 #include "client/kvd.h"
 #include "client/mirror.h"
 #include "client/pieces.h"
@@ -70,7 +71,7 @@ struct kvd_client {
 	_Atomic uint64_t buckets;     /* the highest number that any session learnt */
 };
 
-enum op_kind { OP_GET, OP_CHANGE, OP_CALL, OP_LOCK, OP_UNLOCK };
+enum op_kind { OP_GET, OP_CHANGE, OP_CALL, OP_LOCK, OP_UNLOCK, OP_HINTS };
 
 enum phase {
 	PHASE_IDLE,
@@ -228,6 +229,7 @@ struct kvd_session {
 	uint64_t lock_counter;
 	uint64_t lock_stripes[LAYOUT_HELD_MAX];
 	unsigned lock_count;
+	struct hints *hints; /* NULL: kvd wants none */
 	struct spin spin;
 	struct kvd_counters counters;
 	uint8_t port;           /* of the device */
@@ -237,6 +239,13 @@ struct kvd_session {
 uint64_t session_now_ns(void);
 /* At most clock_tick_ns behind, at a third of the price. */
 uint64_t session_coarse_ns(void);
+
+/* Nobody waits for it: its end frees it. */
+static inline bool op_is_detached(const struct op *op)
+{
+	return op->kind == OP_UNLOCK || op->kind == OP_HINTS;
+}
+
 /* When the call that is under way, or that begins now, has to end. */
 uint64_t session_deadline_ns(const struct kvd_session *s);
 
@@ -300,7 +309,7 @@ int flight_run(struct op *op);
 /* Runs two to their ends; the caller frees them. */
 void flight_wait(struct kvd_session *s, struct op *first, struct op *second);
 /*
- * Takes what detached operations (unlocks) left.  How many others are in flight; if
+ * Takes what detached operations left.  How many others are in flight; if
  * none is, two operations are free when it returns.
  */
 uint32_t flight_settle(struct kvd_session *s);

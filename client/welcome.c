@@ -25,5 +25,6 @@ bool welcome_is_sane(const struct wire_welcome *w)
 	       lies_within(w->dir_offset, w->dir_entries * sizeof(uint64_t), all) &&
 	       w->workers && w->workers <= LAYOUT_WORKERS_MAX &&
 	       lies_within(w->scratch_offset, w->workers * sizeof(struct layout_scratch), all) &&
-	       lies_within(w->marks_offset, w->stripes * sizeof(uint32_t), all) && w->credits;
+	       lies_within(w->marks_offset, w->stripes * sizeof(uint32_t), all) && w->credits &&
+	       w->hint_shift < 64;
 }

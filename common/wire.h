@@ -132,6 +132,7 @@ enum wire_op {
 	WIRE_TOUCH = 16,  /* a new ttl_ms for what is there */
 	WIRE_BACKUP = 17, /* key: the path of a folder to be made by kvd; reply.version: enum
 			   * wire_backup; payload: a sentence; ask again while it is running */
+	WIRE_HINTS = 18,  /* value: uint32_t each: where an item was that a one-sided GET found */
 	WIRE_OPS
 };
 
@@ -259,9 +260,12 @@ struct wire_welcome {
 	uint32_t workers;
 	uint32_t credits;
 	uint32_t message_bytes_max;
+	uint32_t hints_every; /* of so many GETs one is to be told (WIRE_HINTS); 0: none */
+	uint32_t hint_shift;  /* what is told: the item's offset in the table >> hint_shift */
 	uint32_t role; /* enum role of auth_file.h: what the queue pair may, and kvd does for it */
 };
-static_assert(sizeof(struct wire_welcome) == 120, "wire");
+#define WIRE_HINTS_MAX 1024u /* in a message */
+static_assert(sizeof(struct wire_welcome) == 128, "wire");
 
 /* What a proof covers of the hello; unused bytes are 0. */
 struct wire_signed {

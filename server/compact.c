@@ -108,6 +108,11 @@ void compact_leave(struct store_worker *w)
 	w->compact = NULL;
 }
 
+bool compact_is_busy(const struct compact *x)
+{
+	return atomic_load(&x->busy);
+}
+
 void compact_note_free(struct compact *x, uint64_t bytes)
 {
 	atomic_fetch_add_explicit(&x->freed, bytes, memory_order_relaxed);
@@ -151,7 +156,8 @@ static bool is_short(const struct store *s)
 {
 	uint64_t all = s->table->bytes - s->table->heap_offset;
 
-	return region_used_bytes(s->table->region) > all - all / 8 &&
+	/* A cache is always full: there only what waits is moved for. */
+	return !s->evict && region_used_bytes(s->table->region) > all - all / 8 &&
 	       freed_since(s->compact) > all / FREED_PART;
 }
 

@@ -32,6 +32,9 @@ void compact_leave(struct store_worker *worker);
  */
 bool compact_may_help(struct store_worker *worker);
 
+/* Whether items are being moved. */
+bool compact_is_busy(const struct compact *compact);
+
 /* `bytes` of items were freed.  Any thread. */
 void compact_note_free(struct compact *compact, uint64_t bytes);
 

@@ -22,7 +22,7 @@
 #include <jemalloc/jemalloc.h>
 
 #define LG_ALIGNMENT 5
-#define SLAB_BYTES_MAX 14336u
+#define SLAB_BYTES_MAX (HEAP_PAGES_BYTES_MIN - 1)
 
 /* jemalloc reads it at its start; there is no such option of a single arena. */
 __attribute__((visibility("default"))) const char *malloc_conf = "retain:false";
@@ -61,7 +61,7 @@ static void *extent_alloc(extent_hooks_t *hooks, void *new_addr, size_t size, si
 	(void)arena;
 	if (new_addr != NULL) /* in-place growth, which nobody here asks for */
 		return NULL;
-	if (heap->packing)
+	if (heap->packing || !region_has_spare(heap->region, size))
 		return NULL;
 	if (alignment < REGION_PAGE_BYTES)
 		alignment = REGION_PAGE_BYTES;
@@ -216,7 +216,9 @@ static size_t whole_pages(size_t bytes)
 static void *try_alloc(struct heap *heap, size_t bytes)
 {
 	if (bytes > SLAB_BYTES_MAX)
-		return region_alloc(heap->region, whole_pages(bytes), REGION_PAGE_BYTES);
+		return region_has_spare(heap->region, whole_pages(bytes))
+			       ? region_alloc(heap->region, whole_pages(bytes), REGION_PAGE_BYTES)
+			       : NULL;
 	return mallocx(bytes, heap->alloc_flags);
 }
 

@@ -332,3 +332,41 @@ unsigned index_walk(struct index *x, uint64_t bucket, unsigned skip, unsigned *e
 	spin_unlock(l);
 	return skip;
 }
+
+unsigned index_entries(struct index *x, uint64_t bucket, uint64_t word[INDEX_ENTRIES_MAX])
+{
+	struct lock *l = &x->lock[lock_of(bucket)];
+	struct words w = words_of(x, bucket);
+	unsigned n = 0;
+
+	spin_lock(l);
+	do {
+		for (unsigned i = 0; i < w.count && n < INDEX_ENTRIES_MAX; i++) {
+			uint64_t at = get(w.at, i);
+			if (!layout_word_is_empty(at) && !layout_word_is_chain(at))
+				word[n++] = at & ~LAYOUT_EPOCH_MASK;
+		}
+	} while (next_node(x, &w));
+	spin_unlock(l);
+	return n;
+}
+
+unsigned index_entry_key(struct index *x, uint64_t bucket, uint64_t word, void *key)
+{
+	struct lock *l = &x->lock[lock_of(bucket)];
+	struct words w = words_of(x, bucket);
+	unsigned key_bytes = 0;
+
+	spin_lock(l);
+	do {
+		for (unsigned i = 0; i < w.count && !key_bytes; i++) {
+			if ((get(w.at, i) & ~LAYOUT_EPOCH_MASK) != word)
+				continue;
+			const struct layout_item *item = item_of(x, word);
+			key_bytes = layout_key_bytes(item->lengths);
+			memcpy(key, item->data, key_bytes);
+		}
+	} while (!key_bytes && next_node(x, &w));
+	spin_unlock(l);
+	return key_bytes;
+}

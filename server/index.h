@@ -69,6 +69,14 @@ void index_replace(struct index *index, struct index_entry *entry, uint64_t unit
 void index_remove(struct index *index, struct index_entry *entry);
 
 /*
+ * A bucket's entries, those behind it too, as they are: how many.  And the key of one of
+ * them, if it is still there: its length, or 0.
+ */
+#define INDEX_ENTRIES_MAX 256u
+unsigned index_entries(struct index *index, uint64_t bucket, uint64_t word[INDEX_ENTRIES_MAX]);
+unsigned index_entry_key(struct index *index, uint64_t bucket, uint64_t word, void *key);
+
+/*
  * Grows the index by a few buckets if its load asks for it.  Any worker, holding
  * no bucket lock; returns at once if another is at it.
  */

@@ -181,6 +181,8 @@ static void say_ready(const struct host *h)
 			 n->worker_count == 1 ? "" : "s", (unsigned long long)n->table->stripes,
 			 gate_line(n->gate));
 	}
+	if (s->options.evict)
+		log_info("a cache: when memory is full, the keys used least are removed");
 	log_info("serving %s: %s of memory, %u worker%s, %llu lock stripes",
 		 listeners_text(h, addresses, sizeof addresses),
 		 opt_format_size(s->options.memory_bytes, size, sizeof size), s->worker_count,

@@ -93,6 +93,8 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		  "sync: on disk before it is answered; async: soon after (sync)" },
 		{ "durability-lag", 0, OPT_INT, &o->durable.lag_ms, 1, 60000, NULL, "MS",
 		  "async: sync the disk so often: what may be lost (100)" },
+		{ "evict", 0, OPT_FLAG, &o->evict, 0, 0, NULL, NULL,
+		  "a cache: full, it removes the keys used least" },
 		{ "ready-file", 0, OPT_STRING, &o->ready_file, 0, 0, NULL, "PATH",
 		  "write ADDR:PORT there once it serves" },
 		{ "check", 0, OPT_FLAG, &o->check, 0, 0, NULL, NULL,
@@ -195,6 +197,9 @@ static int check(const struct options *o)
 		what = "--user: ", err_set(&err, -1, "there is no user %.100s", o->user);
 	else if (o->users && o->insecure)
 		err_set(&err, -1, "exclude each other"), what = "--users and --insecure ";
+	else if (o->evict && o->durable.dir)
+		err_set(&err, -1, "exclude each other: what a cache removed would be on disk still"),
+			what = "--evict and --data-dir ";
 	else if (o->users && users_load(o->users, &users, &err))
 		what = "--users: ";
 	if (what) {

@@ -235,6 +235,18 @@ static enum request_fate refuse(struct worker *w, struct conn *conn, const struc
 	return REQUEST_DONE;
 }
 
+static int make_item(struct worker *w, struct pull *p, const uint8_t *key, uint64_t expiry_ms)
+{
+	const struct wire_request *q = &p->request;
+	int status = WIRE_EMEMORY;
+	unsigned tries = 0;
+
+	do
+		p->item = store_item_new(&w->store, key, q->key_bytes, q->value_bytes, expiry_ms);
+	while (!p->item && store_make_room(&w->store, (struct hash){ 0 }, tries++, &status));
+	return p->item ? WIRE_OK : status;
+}
+
 enum request_fate pull_start(struct worker *w, struct conn *conn,
 			     const struct wire_request *q, const uint8_t *key,
 			     const void *segments)
@@ -247,9 +259,10 @@ enum request_fate pull_start(struct worker *w, struct conn *conn,
 	if (!take_segments(p, segments))
 		return refuse(w, conn, q, WIRE_EINVALID);
 	uint64_t expiry = q->ttl_ms ? store_clock_ms(w->server->store) + q->ttl_ms : 0;
-	p->item = store_item_new(&w->store, key, q->key_bytes, q->value_bytes, expiry);
-	if (!p->item)
-		return compact_may_help(&w->store) ? REQUEST_ASIDE : refuse(w, conn, q, WIRE_EMEMORY);
+	int status = make_item(w, p, key, expiry);
+	if (status != WIRE_OK)
+		return status == STORE_ASIDE ? REQUEST_ASIDE
+					     : refuse(w, conn, q, (enum wire_status)status);
 	w->pull_free = p->next;
 	p->conn = conn;
 	p->begun_ns = timing_keep(w, p->key, key, q->key_bytes);

@@ -33,9 +33,10 @@ struct summary {
 struct region {
 	uintptr_t base;
 	size_t pages;
-	/* Of all below but used_bytes, which region_used_bytes loads without it. */
+	/* Of all below but used_bytes and reserve_bytes, which region_used_bytes loads without it. */
 	pthread_mutex_t lock;
 	_Atomic size_t used_bytes;
+	size_t reserve_bytes; /* set before heaps allocate */
 	uint64_t *free_bits;
 	unsigned levels;
 	struct summary *level[LEVELS_MAX];
@@ -329,6 +330,21 @@ void region_free(struct region *region, void *addr, size_t bytes)
 	mark(region, first, count, true);
 	atomic_fetch_sub_explicit(&region->used_bytes, bytes, memory_order_relaxed);
 	pthread_mutex_unlock(&region->lock);
+}
+
+void region_set_reserve(struct region *r, size_t bytes)
+{
+	r->reserve_bytes = bytes;
+}
+
+bool region_may_spare(const struct region *r, size_t bytes)
+{
+	return r->reserve_bytes + bytes <= r->pages * REGION_PAGE_BYTES;
+}
+
+bool region_has_spare(const struct region *r, size_t bytes)
+{
+	return region_used_bytes(r) + r->reserve_bytes + bytes <= r->pages * REGION_PAGE_BYTES;
 }
 
 size_t region_used_bytes(const struct region *region)

@@ -33,6 +33,12 @@ void region_free(struct region *region, void *addr, size_t bytes);
 
 size_t region_used_bytes(const struct region *region);
 
+/* What heaps leave of it for others: 0 at first. */
+void region_set_reserve(struct region *region, size_t bytes);
+bool region_has_spare(const struct region *region, size_t bytes);
+/* Whether it had, were it empty. */
+bool region_may_spare(const struct region *region, size_t bytes);
+
 /*
  * A word for each page, for whoever has allocated it to remember what it is; 0 at first.
  * Kept outside the region; any thread, without a lock: relaxed.
@@ -65,6 +71,9 @@ void heap_delete(struct heap **heap);
  */
 void *heap_alloc(struct heap *heap, size_t bytes);
 void heap_free(struct heap *heap, void *ptr, size_t bytes);
+
+/* Items from that many bytes on are of whole pages. */
+#define HEAP_PAGES_BYTES_MIN 14337u
 
 /* What heap_alloc(bytes) really reserves. */
 size_t heap_usable_bytes(size_t bytes);

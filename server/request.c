@@ -125,6 +125,8 @@ static struct wire_welcome welcome_of(const struct server *s, const struct conn 
 		.workers = t->workers,
 		.credits = c->credits,
 		.message_bytes_max = WIRE_MESSAGE_BYTES_MAX,
+		.hints_every = s->store->evict ? EVICT_HINTS_EVERY : 0,
+		.hint_shift = s->store->evict ? evict_hint_shift(s->store->evict) : 0,
 	};
 }
 
@@ -172,6 +174,19 @@ static enum request_fate do_hello(struct request *r)
 
 static enum request_fate do_ping(struct request *r)
 {
+	return answer(r, WIRE_OK);
+}
+
+/* Of one-sided GETs, for eviction; nothing in it is believed. */
+static enum request_fate do_hints(struct request *r)
+{
+	struct evict *evict = r->worker->server->store->evict;
+	uint32_t hint;
+
+	for (uint64_t at = 0; at + sizeof hint <= r->head->value_bytes; at += sizeof hint) {
+		memcpy(&hint, r->value + at, sizeof hint);
+		evict_note_hint(evict, hint);
+	}
 	return answer(r, WIRE_OK);
 }
 
@@ -624,6 +639,7 @@ static const struct {
 	[WIRE_INCR] = { do_compute, ROLE_WRITE, true, true, false },
 	[WIRE_APPEND] = { do_compute, ROLE_WRITE, true, true, false },
 	[WIRE_TOUCH] = { do_compute, ROLE_WRITE, true, false, false },
+	[WIRE_HINTS] = { do_hints, ROLE_READ, false, true, false },
 	[WIRE_BACKUP] = { do_backup, ROLE_ADMIN, true, false, false },
 };
 

@@ -63,6 +63,8 @@ static void wake_workers(void *arg)
 
 static int make_table(struct server *s, struct err *err)
 {
+	int rc;
+
 	s->pd = s->verbs->alloc_pd(s->ctx);
 	if (!s->pd)
 		return err_set_errno(err, -1, errno, "can't allocate a protection domain");
@@ -73,7 +75,13 @@ static int make_table(struct server *s, struct err *err)
 		return -1;
 	s->store->wake = wake_workers;
 	s->store->wake_arg = s;
-	return 0;
+	if (!s->options.evict)
+		return 0;
+	if (s->options.durable.dir)
+		return err_set(err, -1, "--evict and --data-dir exclude each other: what a cache removed "
+			       "would be on disk still");
+	rc = evict_new(s->table, &s->store->evict);
+	return rc ? err_set_errno(err, -1, rc, "can't get memory for what --evict remembers") : 0;
 }
 
 int server_new(struct server *s, struct err *err)

@@ -55,6 +55,7 @@ struct options {
 	struct opt_list namespace_list;
 	struct namespace_options namespaces[NAMESPACES_MAX];
 	unsigned namespace_count;
+	bool evict;
 };
 
 /* An address that is served; the first one's is in every message. */

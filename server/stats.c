@@ -47,6 +47,7 @@ const char *stats_op_name(unsigned op)
 		[WIRE_LOCK] = "lock",   [WIRE_UNLOCK] = "unlock",
 		[WIRE_FATE] = "fate",   [WIRE_TXN] = "txn",         [WIRE_INCR] = "incr",
 		[WIRE_APPEND] = "append", [WIRE_TOUCH] = "touch",   [WIRE_BACKUP] = "backup",
+		[WIRE_HINTS] = "hints",
 	};
 
 	return op < WIRE_OPS && names[op] ? names[op] : "unknown";
@@ -82,6 +83,8 @@ static void add_compaction(struct out *o, const struct server *s)
 {
 	struct compact_stats k = compact_stats(s->store->compact);
 
+	add(o, "\"eviction\":{\"enabled\":%s,\"evictions\":%llu},", s->store->evict ? "true" : "false",
+	    (unsigned long long)evict_count(s->store->evict));
 	add(o, "\"compaction\":{\"passes\":%llu,\"moved_keys\":%llu,\"moved_bytes\":%llu,"
 	       "\"freed_bytes\":%llu,\"waits\":%llu},",
 	    (unsigned long long)k.passes, (unsigned long long)k.items,

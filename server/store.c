@@ -78,6 +78,7 @@ void store_delete(struct store **store)
 	index_delete(&(*store)->index);
 	expire_delete(&(*store)->expire);
 	compact_delete(&(*store)->compact);
+	evict_delete(&(*store)->evict);
 	free(*store);
 	*store = NULL;
 }
@@ -136,8 +137,10 @@ struct layout_item *store_item_new(struct store_worker *w, const void *key, unsi
 {
 	struct layout_item *item = heap_alloc(w->heap, layout_item_bytes(key_bytes, value_bytes));
 
-	if (!item)
+	if (!item) {
+		w->missing_bytes = layout_item_bytes(key_bytes, value_bytes);
 		return NULL;
+	}
 	state_store(item, 0);
 	item->checksum = 0;
 	item->lengths = layout_lengths(value_bytes, key_bytes);
@@ -332,6 +335,7 @@ static void update_in_place(struct store_worker *w, const struct store_change *c
 	memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
 	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
+	evict_note(s->evict, table_offset(s->table, item));
 }
 
 /* The same with an image of the item, sealed for its place. */
@@ -385,6 +389,7 @@ static void update_elsewhere(struct store_worker *w, struct work *k, struct layo
 	w->scratch->old_version = old_version;
 	__atomic_store_n(&w->scratch->new_version, version, __ATOMIC_RELEASE);
 	state_store(item, layout_state(version, LAYOUT_PREPARED, w->id));
+	evict_note_moved(s->evict, table_offset(s->table, old), table_offset(s->table, item));
 	index_replace(s->index, &k->entry, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
 		      len_code);
 	state_store(old, layout_state(old_version, LAYOUT_DEAD, w->id));
@@ -402,6 +407,7 @@ static bool insert(struct store_worker *w, struct work *k, struct layout_item *i
 	 * find it, too (10).  It says so itself: what the scratch says belongs to the next
 	 * change a moment later. */
 	state_store(item, layout_state(version, LAYOUT_INSERTING, 0));
+	evict_note_new(s->evict, table_offset(s->table, item));
 	if (!index_insert(s->index, &k->spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
 			  len_code, &k->entry)) {
 		state_store(item, 0);
@@ -431,9 +437,11 @@ static int put_elsewhere(struct store_worker *w, const struct store_change *c, s
 		return WIRE_EMEMORY;
 	if (k->old) {
 		update_elsewhere(w, k, item, key_len_code(c));
+		evict_note(w->store->evict, table_offset(w->store->table, item));
 	} else if (!insert(w, k, item, key_len_code(c))) {
 		if (!c->item)
 			store_item_delete(w, item);
+		w->missing_bytes = LAYOUT_NODE_BYTES;
 		return WIRE_EMEMORY;
 	}
 	return WIRE_OK;
@@ -500,7 +508,8 @@ int work_put(struct store_worker *w, const struct store_change *c,
 	return WIRE_OK;
 }
 
-int store_put(struct store_worker *w, const struct store_change *asked, struct store_result *r)
+static int put_once(struct store_worker *w, const struct store_change *asked,
+		    struct store_result *r)
 {
 	struct store *s = w->store;
 	struct store_change change = *asked, *c = &change;
@@ -529,7 +538,69 @@ int store_put(struct store_worker *w, const struct store_change *asked, struct s
 	work_leave_unchanged(w, &k);
 	if (c->item && c->item != asked->item)
 		store_item_delete(w, c->item);
-	return status == WIRE_EMEMORY && compact_may_help(w) ? STORE_ASIDE : status;
+	return status;
+}
+
+int store_put(struct store_worker *w, const struct store_change *c, struct store_result *r)
+{
+	int status;
+
+	for (unsigned tries = 0;; tries++) {
+		status = put_once(w, c, r);
+		if ((status != WIRE_EMEMORY && status != WIRE_ECROWDED) ||
+		    !store_make_room(w, c->hash, tries, &status))
+			return status;
+	}
+}
+
+/* -------------------------------------------------------------------- room */
+
+#define ROOM_TRIES_MAX 64u
+#define ROOM_TRIES_PAGES_MAX 4u /* of an item that may cost many others theirs */
+
+bool store_make_room(struct store_worker *w, struct hash hash, unsigned tries, int *status)
+{
+	struct store *s = w->store;
+	struct index_spot spot;
+
+	if (!s->evict) {
+		if (*status == WIRE_EMEMORY && compact_may_help(w))
+			*status = STORE_ASIDE;
+		return false;
+	}
+	if (*status == WIRE_ECROWDED) {
+		index_lock(s->index, hash, &spot);
+		index_unlock(s->index, &spot);
+		if (tries < ROOM_TRIES_MAX && evict_from(w, spot.bucket[tries % 2]))
+			return true;
+		*status = STORE_ASIDE;
+		return false;
+	}
+	/* What was removed is being made room of. */
+	uint64_t bytes = w->missing_bytes;
+	bool moving = compact_is_busy(s->compact) && compact_may_help(w);
+	unsigned max = bytes < HEAP_PAGES_BYTES_MIN ? ROOM_TRIES_MAX : ROOM_TRIES_PAGES_MAX;
+	if (!region_may_spare(s->table->region, bytes))
+		return false;
+	if (!moving && tries < max && evict_make_room(w, bytes))
+		return true;
+	compact_may_help(w);
+	*status = STORE_ASIDE;
+	return false;
+}
+
+int store_evict(struct store_worker *w, const struct store_change *c)
+{
+	struct work k;
+
+	if (!enter(w, c, &k))
+		return STORE_ASIDE;
+	if (!k.old) {
+		work_leave_unchanged(w, &k);
+		return WIRE_NOT_FOUND;
+	}
+	work_remove(w, &k);
+	return WIRE_OK;
 }
 
 /* ------------------------------------------------------------------- moves */
@@ -767,6 +838,7 @@ int store_get(struct store_worker *w, const struct store_change *c, void *buf, s
 		tell(w->store, &k, r);
 		r->expiry_ms = k.old->expiry_ms;
 		status = WIRE_OK;
+		evict_note(w->store->evict, table_offset(w->store->table, k.old));
 		if (r->value_bytes <= buf_bytes)
 			memcpy(buf, k.old->data + c->key_bytes, r->value_bytes);
 		else if (!(*copy = copy_item(w, k.old)))

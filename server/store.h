@@ -14,6 +14,7 @@
 
 #include "common/wire.h"
 #include "server/durable.h"
+#include "server/evict.h"
 #include "server/index.h"
 #include "server/table.h"
 #include "server/timing.h"
@@ -62,6 +63,7 @@ struct store {
 	struct durable *durable; /* NULL: none */
 	uint64_t clock_start_ns;
 	struct compact *compact;
+	struct evict *evict; /* NULL: not a cache */
 	/* Wakes all workers, or NULL; for the owner to set before the first change. */
 	void (*wake)(void *arg);
 	void *wake_arg;
@@ -73,6 +75,7 @@ struct store_worker {
 	struct heap *heap;
 	struct layout_scratch *scratch;
 	struct compact_worker *compact; /* NULL: the worker moves nothing */
+	uint64_t missing_bytes; /* of the last item that found no memory */
 	/* The stripe whose lock kept a change away; for the caller to set and to look at. */
 	uint64_t blocked;
 	/* With a database: */
@@ -149,6 +152,16 @@ int store_load(struct store_worker *worker, pthread_mutex_t *heap_lock, const vo
 	       uint64_t expiry_ms);
 /* The versions that are given out are higher than this. */
 void store_set_version(struct store *store, uint64_t version);
+
+/*
+ * A change found no memory (WIRE_EMEMORY), or no place in the index (WIRE_ECROWDED): true
+ * if it is to be tried again at once; else *status is what is to become of it.  `tries`:
+ * how often that was.  Caller: holds nothing.
+ */
+bool store_make_room(struct store_worker *worker, struct hash hash, unsigned tries, int *status);
+
+/* Removes a key whose memory others need.  WIRE_OK, WIRE_NOT_FOUND or STORE_ASIDE. */
+int store_evict(struct store_worker *worker, const struct store_change *key);
 
 /* Removes a key whose time is over; WIRE_NOT_FOUND if that is not so. */
 int store_expire(struct store_worker *worker, const struct store_change *key);

@@ -417,8 +417,8 @@ static int begin_commit(struct txn *t)
 	return WIRE_OK;
 }
 
-int txn_run(struct store_worker *w, struct txn_key *keys, unsigned count, uint64_t token,
-	    uint64_t *version, unsigned *failed)
+static int run_once(struct store_worker *w, struct txn_key *keys, unsigned count, uint64_t token,
+		    uint64_t *version, unsigned *failed)
 {
 	struct txn t = { .worker = w, .store = w->store, .key = keys, .count = count,
 			 .token = token };
@@ -451,4 +451,18 @@ int txn_run(struct store_worker *w, struct txn_key *keys, unsigned count, uint64
 	account(&t);
 	*version = t.version;
 	return WIRE_OK;
+}
+
+int txn_run(struct store_worker *w, struct txn_key *keys, unsigned count, uint64_t token,
+	    uint64_t *version, unsigned *failed)
+{
+	int status;
+
+	for (unsigned tries = 0;; tries++) {
+		w->missing_bytes = LAYOUT_NODE_BYTES; /* unless it is an item */
+		status = run_once(w, keys, count, token, version, failed);
+		if (status != WIRE_EMEMORY ||
+		    !store_make_room(w, keys[0].change.hash, tries, &status))
+			return status;
+	}
 }

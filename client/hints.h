@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * hints.h -- where a session's one-sided GETs found their items, for a kvd that is a
+ * cache: it would not know otherwise what is used.
+ *
+ * Collected, and sent WIRE_HINTS_MAX at a time in a message that nobody waits for.  Only
+ * a part of the GETs is told, and each place once in a message.
+ */
+#ifndef CLIENT_HINTS_H
+#define CLIENT_HINTS_H
+
+struct hints;
+struct kvd_session;
+struct op;
+
+/* A connection begins; s->hints is NULL if its kvd wants none, or without memory. */
+void hints_begin(struct kvd_session *session);
+void hints_delete(struct hints *hints);
+
+/* A GET found its item where op->word says; s->hints is not NULL. */
+void hints_note(struct op *op);
+
+#endif
