@@ -4,6 +4,7 @@
  *
  *	attack ADDR:PORT snapshot CREDENTIALS FILE	table and locks, by one who may READ
  *	attack ADDR:PORT matrix VICTIM READER		every request, region, phase and rkey
+ *	attack ADDR:PORT holdings VICTIM READER		what the software device hands over
  *	attack ADDR:PORT replay VICTIM			recorded and borrowed handshakes
  *	attack ADDR:PORT guess N SEED PROCESSES [WHO]	rkeys out of the air
  *	attack ADDR:PORT revoked VICTIM OTHER		until VICTIM is removed, and after
@@ -25,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/attack/holdings.h"
 #include "tests/attack/raw_peer.h"
 
 #define PATTERN 0xa5
@@ -220,6 +222,42 @@ static void matrix(struct raw *raw, const char *victim, const char *reader)
 	for (int phase = 0; phase < PHASES; phase++)
 		try_phase(raw, &k, (enum phase)phase);
 	printf("%u requests\n", tries);
+}
+
+/* ------------------------------------------------------------------ holdings */
+
+/* What another process learns, so that this one holds nothing of it. */
+static void learn_elsewhere(const char *addr, const struct credentials *who,
+			    struct wire_welcome *known)
+{
+	int ends[2];
+
+	fflush(stdout);
+	if (pipe(ends))
+		raw_die("no pipe");
+	if (fork() == 0) {
+		struct raw raw = { .random = 1 };
+		struct raw_conn c;
+		raw_open(&raw, addr);
+		raw_enter(&raw, &c, who);
+		_exit(write(ends[1], &c.welcome, sizeof c.welcome) != sizeof c.welcome);
+	}
+	close(ends[1]);
+	if (read(ends[0], known, sizeof *known) != sizeof *known || wait_all())
+		raw_die("nothing is learnt");
+	close(ends[0]);
+}
+
+static void holdings(const char *addr, const char *victim, const char *reader)
+{
+	struct credentials writer = load(victim), who = load(reader);
+	struct raw raw = { .random = 1 };
+	struct wire_welcome known;
+
+	learn_elsewhere(addr, &writer, &known);
+	raw_open(&raw, addr);
+	holdings_try(&raw, &who, &writer, &known);
+	raw_close(&raw);
 }
 
 /* -------------------------------------------------------------------- replay */
@@ -622,13 +660,17 @@ int main(int argc, char **argv)
 
 	if (argc < 4)
 		return 2;
-	alarm(3600);
+	alarm(14400);
 	if (!strcmp(argv[2], "guess"))
 		guess(argv[1], argc - 3, argv + 3);
 	if (!strcmp(argv[2], "crowd") && argc == 7)
 		crowd(argv[1], argv + 3);
 	if (!strcmp(argv[2], "flood") && argc == 7)
 		flood(argv[1], argv + 3);
+	if (!strcmp(argv[2], "holdings") && argc == 5) {
+		holdings(argv[1], argv[3], argv[4]);
+		return 0;
+	}
 	raw_open(&raw, argv[1]);
 	if (!strcmp(argv[2], "snapshot") && argc == 5)
 		snapshot(&raw, argv[3], argv[4]);
