@@ -30,7 +30,7 @@ static int begin(struct edit *e, struct err *err)
 	free(copy);
 	if (e->folder_fd >= 0)
 		flock(e->folder_fd, LOCK_EX);
-	return users_load(e->path, &e->users, err);
+	return users_load_to_edit(e->path, &e->users, err);
 }
 
 static void print_credentials(const struct edit *e, const char *name,

@@ -27,7 +27,7 @@ enum role role_parse(const char *text, size_t bytes)
 /* -------------------------------------------------------------------- files */
 
 /* Who can read a secret's file: its owner, who is this user or root, and nobody else. */
-static int check_private(int fd, const char *path, struct err *err)
+static int check_private(int fd, const char *path, bool any_owner, struct err *err)
 {
 	struct stat st;
 
@@ -38,15 +38,15 @@ static int check_private(int fd, const char *path, struct err *err)
 	if (st.st_mode & 077)
 		return err_set(err, -1, "%s holds secrets, but others than its owner may read or change it "
 			       "(mode %03o): chmod 600 %s", path, (unsigned)(st.st_mode & 0777), path);
-	if (st.st_uid != geteuid() && st.st_uid != 0)
+	if (!any_owner && st.st_uid != geteuid() && st.st_uid != 0)
 		return err_set(err, -1, "%s belongs to another user (uid %u): chown it", path,
 			       (unsigned)st.st_uid);
 	return 0;
 }
 
 /* The text is the caller's to wipe and to free. */
-static int read_private(const char *path, size_t bytes_max, char **text, size_t *bytes,
-			struct err *err)
+static int read_private(const char *path, bool any_owner, size_t bytes_max, char **text,
+			size_t *bytes, struct err *err)
 {
 	/* Not to wait for a pipe's writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -59,7 +59,7 @@ static int read_private(const char *path, size_t bytes_max, char **text, size_t 
 		err_set_errno(err, -1, fd < 0 ? errno : ENOMEM, "can't read %s", path);
 		goto out;
 	}
-	if (check_private(fd, path, err))
+	if (check_private(fd, path, any_owner, err))
 		goto out;
 	while (used <= bytes_max && (n = read(fd, buf + used, bytes_max + 1 - used)) > 0)
 		used += (size_t)n;
@@ -226,11 +226,11 @@ int users_parse(const char *text, size_t bytes, const char *what, struct users *
 	return 0;
 }
 
-int users_load(const char *path, struct users **users, struct err *err)
+static int load_users(const char *path, bool any_owner, struct users **users, struct err *err)
 {
 	char *text;
 	size_t bytes;
-	int rc = read_private(path, USERS_FILE_BYTES_MAX, &text, &bytes, err);
+	int rc = read_private(path, any_owner, USERS_FILE_BYTES_MAX, &text, &bytes, err);
 
 	if (rc)
 		return rc;
@@ -238,6 +238,16 @@ int users_load(const char *path, struct users **users, struct err *err)
 	auth_wipe(text, bytes);
 	free(text);
 	return rc;
+}
+
+int users_load(const char *path, struct users **users, struct err *err)
+{
+	return load_users(path, false, users, err);
+}
+
+int users_load_to_edit(const char *path, struct users **users, struct err *err)
+{
+	return load_users(path, geteuid() == 0, users, err);
 }
 
 static bool write_users(FILE *f, const struct users *u)
@@ -368,7 +378,7 @@ int credentials_load(const char *path, struct credentials *c, struct err *err)
 {
 	char *text;
 	size_t bytes;
-	int rc = read_private(path, CREDENTIALS_BYTES_MAX, &text, &bytes, err);
+	int rc = read_private(path, false, CREDENTIALS_BYTES_MAX, &text, &bytes, err);
 
 	if (rc)
 		return rc;

@@ -50,6 +50,8 @@ int users_parse(const char *text, size_t bytes, const char *what, struct users *
 		struct err *err);
 /* Checks who may read the file, and parses it. */
 int users_load(const char *path, struct users **users, struct err *err);
+/* The same for whoever edits the file: root may, though it is kvd's own user's. */
+int users_load_to_edit(const char *path, struct users **users, struct err *err);
 /* Whole or not at all, mode 0600, the owner as before.  must_be_new: an existing file is
  * an error. */
 int users_save(const struct users *users, const char *path, bool must_be_new, struct err *err);

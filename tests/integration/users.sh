@@ -39,6 +39,13 @@ echo "user eve admin tooshort" >"$tmp/bad"; chmod 600 "$tmp/bad"
 expect 1 try_kvd --users "$tmp/bad"; says "bad:1"
 expect 1 try_kvd --users "$tmp/none"; says "none"
 expect 1 try_kvd --users "$users" --insecure; says "exclude"
+# A kvd of another user's has another's file: root edits it, and it stays his.
+if [ "$(id -u)" = 0 ]; then
+	cp "$users" "$tmp/his" && chown 65534:65534 "$tmp/his"
+	expect 1 try_kvd --users "$tmp/his"; says "belongs to another user"
+	expect 0 kvcli user add clerk read --users "$tmp/his"
+	[ "$(command stat -c '%u %g %a' "$tmp/his")" = '65534 65534 600' ] || fail "whose is the users file now?"
+fi
 mkfifo -m 600 "$tmp/pipe"
 expect 1 try_kvd --users "$tmp/pipe"; says "regular"
 [ $soft = 1 ] || { expect 1 try_kvd; says "--insecure"; }
