@@ -269,6 +269,7 @@ void session_disconnect(struct kvd_session *s);
 void session_leave_device(struct kvd_session *s);
 /* Connects again if it is broken, trying for as long as a call may take. */
 int session_ready(struct kvd_session *s);
+/* failure.c */
 /* kvd told something that nobody asked for: for the sentence of a later failure. */
 void session_noticed(struct kvd_session *s, unsigned notice);
 /* KVD_EDENIED, with a sentence: the user's role is too small for this. */
@@ -276,6 +277,11 @@ int session_denied(struct kvd_session *session);
 /* Marks it broken; every operation ends with an error at the next session_poll(). */
 int session_fail(struct kvd_session *s, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Adds to the sentence what is known of the reason. */
+void session_explain(struct kvd_session *s);
+
+/* hello.c: says it, and learns the table.  0 or KVD_E*, with the session's err set. */
+int hello_say(struct kvd_session *s);
 
 /* flight.c: work requests and completions */
 struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes);
