@@ -24,6 +24,12 @@ void __tsan_write_range(void *at, unsigned long bytes);
 void __tsan_atomic_thread_fence(int order);
 void __tsan_atomic_signal_fence(int order);
 
+/* Annotations of the code, for those builds. */
+void __tsan_acquire(void *at);
+void __tsan_release(void *at);
+void __tsan_acquire(void *at) { (void)at; }
+void __tsan_release(void *at) { (void)at; }
+
 void __tsan_init(void) {}
 void __tsan_func_entry(void *pc) { (void)pc; }
 void __tsan_func_exit(void) {}
