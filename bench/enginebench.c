@@ -66,8 +66,12 @@ static void case_cold(void)
 	figure("reads", PER_GET(&a, &b, reads));
 }
 
+static double part_over_two; /* of absent GETs: those with more than two READs */
+
 static void absent_gets(unsigned count)
 {
+	struct kvd_counters before = engine_counters(&engine);
+	unsigned over = 0;
 	char key[ENGINE_KEY_BYTES], value[8];
 	size_t bytes;
 
@@ -75,7 +79,11 @@ static void absent_gets(unsigned count)
 		engine_key(engine.keys + random_below(&engine.random, 1u << 30), key);
 		ENGINE_CHECK(kvd_get(engine.session, key, sizeof key, value, sizeof value, &bytes,
 				     NULL) == KVD_NOT_FOUND, "an absent key was found");
+		struct kvd_counters now = engine_counters(&engine);
+		over += now.reads - before.reads > 2;
+		before = now;
 	}
+	part_over_two = (double)over / count;
 }
 
 static void case_absent(void)
@@ -86,6 +94,7 @@ static void case_absent(void)
 	struct kvd_counters b = engine_counters(&engine);
 	figure("trips", PER_GET(&a, &b, round_trips));
 	figure("reads", PER_GET(&a, &b, reads));
+	figure("over_two", part_over_two);
 }
 
 /* ------------------------------------------------------------------ times */

@@ -461,7 +461,9 @@ static int poll_for_a_while(struct kvd_session *s, unsigned polls)
 	return n;
 }
 
-int flight_poll(struct kvd_session *s, uint64_t until_ns)
+/* Until until_ns; 0: for wait_ns from the first time on that nothing has come, so that no
+ * clock is asked where something has. */
+static int poll_until(struct kvd_session *s, uint64_t until_ns, uint64_t wait_ns)
 {
 	int policy = s->client->options.poll;
 	uint64_t now = 0, start = 0;
@@ -478,6 +480,8 @@ int flight_poll(struct kvd_session *s, uint64_t until_ns)
 		now = session_now_ns();
 		if (!start)
 			start = now;
+		if (!until_ns)
+			until_ns = now + wait_ns;
 		if (!spinning)
 			spin_start(&s->spin, now);
 		spinning = true;
@@ -497,6 +501,16 @@ int flight_poll(struct kvd_session *s, uint64_t until_ns)
 	if (s->broken)
 		flight_abort(s);
 	return s->done ? 0 : s->broken ? s->broken_code : 0;
+}
+
+int flight_poll(struct kvd_session *s, uint64_t until_ns)
+{
+	return poll_until(s, until_ns, 0);
+}
+
+int flight_poll_for(struct kvd_session *s, uint64_t wait_ns)
+{
+	return poll_until(s, 0, wait_ns);
 }
 
 void flight_abort(struct kvd_session *s)

@@ -310,6 +310,8 @@ int flight_flush(struct kvd_session *s);
 int flight_look(struct kvd_session *s);
 /* Makes progress; waits up to `until_ns` while nothing is completed.  0 or KVD_E*. */
 int flight_poll(struct kvd_session *s, uint64_t until_ns);
+/* The same for so long; 0: a look, which does not wait. */
+int flight_poll_for(struct kvd_session *s, uint64_t wait_ns);
 /* Runs one operation to its end and frees it; its result. */
 int flight_run(struct op *op);
 /* Runs two to their ends; the caller frees them. */

@@ -54,11 +54,8 @@ int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int ti
 	uint64_t wait = timeout_ms < 0 ? (uint64_t)s->client->options.timeout_ms + 1000
 				       : (uint64_t)timeout_ms;
 
-	if (!s->done && s->in_flight) {
-		flight_look(s);
-		if (!s->done || s->broken)
-			flight_poll(s, timeout_ms ? session_now_ns() + wait * 1000000 : 0);
-	}
+	if (!s->done && s->in_flight)
+		flight_poll_for(s, wait * 1000000);
 	while (s->done && n < max) {
 		struct op *op = s->done;
 		s->done = op->next;

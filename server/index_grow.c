@@ -21,9 +21,9 @@
 
 #include "server/index_impl.h"
 
-/* Grow above 83 % of the buckets' words.  Overflow nodes don't count: they would
+/* Grow above 81 % of the buckets' words.  Overflow nodes don't count: they would
  * keep the index small, and so make more of themselves. */
-#define LOAD_NUMERATOR 83u
+#define LOAD_NUMERATOR 81u
 #define LOAD_DENOMINATOR 100u
 #define GROW_STEPS 2u
 
