@@ -62,7 +62,8 @@ pingpong "$KVD_VM_DEV_A" "$KVD_VM_DEV_B" -g 1 -n $pings -e
 pingpong soft0 soft0 -n $pings -c
 say "verbs: rxe and soft0, $pings round trips each"
 
-start env LD_PRELOAD="$preload" SOFTVERBS_CM=system rping -s -a "$KVD_VM_ADDR_A" -p "$port" -C 10
+start env LD_PRELOAD="$preload" SOFTVERBS_CM=system rping -s -a "$KVD_VM_ADDR_A" -p "$port" \
+	-C 10 >"$tmp/server" 2>&1
 wait_for cm_listens "$port" || fail "rping by the system's rdma_cm: no server"
 under_system_cm rping -c -a "$KVD_VM_ADDR_A" -p "$port" -C 10 -v -V >"$tmp/out" 2>&1
 [ "$(grep -c '^ping data' "$tmp/out")" = 10 ] || { cat "$tmp/out"; fail "rping by the system's rdma_cm"; }
