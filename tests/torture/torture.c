@@ -25,6 +25,7 @@
 
 #define END_MS_MAX 30000
 #define STOPPED_MS 300
+#define SILENT_MS 3000 /* until then one of the readers has to have got a GET through */
 #define TOLD_MAX 60
 
 struct run {
@@ -141,6 +142,10 @@ static void stop_kvd(struct run *r)
 	poll(NULL, 0, 10);
 	atomic_store(&b->stop_began_ns, history_now_ns());
 	poll(NULL, 0, STOPPED_MS);
+	/* On a crowded machine the readers may have had no turn. */
+	for (int ms = STOPPED_MS; ms < SILENT_MS && atomic_load(&b->gets_while_stopped) == before;
+	     ms += 5)
+		poll(NULL, 0, 5);
 	atomic_store(&b->stop_began_ns, 0);
 	kill(r->kvd_pid, SIGCONT);
 	r->stops++;
