@@ -11,7 +11,7 @@ try() {
 	check_log "$tmp/err"
 }
 [ -x "$KVD_BUILD/tests/fuzz/request" ] || skip "the harnesses are not built"
-for harness in config handshake property users; do
+for harness in bootstrap config handshake property users; do
 	try $harness "$(scaled 20000)"
 done
 try get "$(scaled 2000)"

@@ -1,0 +1,3 @@
+# FILE: common/bootstrap.c
+# A queue pair number of 32 bits.
+s/m->qpn <= 0xffffff && //
