@@ -99,6 +99,7 @@ struct sv_id {
 	struct sv_id *listener;	    /* of a passive id, while it counts there */
 	unsigned int events_got, events_acked;
 	uint64_t deadline_ns; /* of the state; UINT64_MAX: none */
+	uint64_t refused_ns;  /* when first nobody listened; 0: not so */
 	uint8_t tos;
 	uint8_t ack_timeout;
 	bool af_only;

@@ -13,7 +13,7 @@
  * Happy path: CONNECTING, RESPONDED, CONNECTED on the active side; REQUESTED,
  * ACCEPTED, CONNECTED on the passive.
  *
- * Failure: nobody listens (REJECTED, reason 8); the other process ends, or its id
+ * Failure: nobody listens, for 100 ms (REJECTED, reason 8); the other process ends, or its id
  * is destroyed, seen as the end of the socket (UNREACHABLE or REJECTED before, and
  * DISCONNECTED after the connection is up); a frozen process, seen by the
  * deadline of each state (UNREACHABLE, -ETIMEDOUT).  Nothing blocks.
@@ -36,6 +36,9 @@
 
 #define TIMEWAIT_MS 1000
 #define BACKLOG_RETRY_MS 5
+/* A request takes its time on a wire; a server that listens anew between two clients, as
+ * perftest's does, relies on it. */
+#define REFUSE_AFTER_MS 100
 #define PORT_TRIES 1000
 #define FIRST_FREE_PORT 32768
 #define MESSAGES_PER_WAKE 16
@@ -270,7 +273,7 @@ static int watch_connection(struct sv_id *id, int fd)
 	return sv_watch_add(&sock->watch, EPOLLIN);
 }
 
-/* One try; EAGAIN if the listener's backlog is full. */
+/* One try; EAGAIN if the listener's backlog is full, ECONNREFUSED if there is none. */
 static int try_connect(struct sv_id *id)
 {
 	int fd = open_socket(), ret;
@@ -291,13 +294,18 @@ static int try_connect(struct sv_id *id)
 void sv_cm_start_connect(struct sv_id *id)
 {
 	int ret = try_connect(id);
+	uint64_t now = sv_now_ns();
 
+	if (ret == ECONNREFUSED && !id->refused_ns)
+		id->refused_ns = now;
+	if (ret == ECONNREFUSED && now - id->refused_ns < REFUSE_AFTER_MS * 1000000ull)
+		ret = EAGAIN;
 	if (ret == ECONNREFUSED)
 		connect_failed(id, RDMA_CM_EVENT_REJECTED, SV_REJ_NO_SERVICE);
 	else if (ret && ret != EAGAIN)
 		connect_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ret);
 	else if (ret)
-		due_at(sv_now_ns() + BACKLOG_RETRY_MS * 1000000u);
+		due_at(now + BACKLOG_RETRY_MS * 1000000u);
 }
 
 /* ---- passive side ---- */
@@ -589,7 +597,7 @@ static uint64_t run_id(struct sv_id *id, uint64_t now)
 	if (now >= id->deadline_ns)
 		id_is_late(id);
 	if (id->state == SV_CM_CONNECTING && (!id->sock || !id->sock->watch.ready)) {
-		sv_cm_start_connect(id); /* the backlog was full */
+		sv_cm_start_connect(id); /* the backlog was full, or nobody listened */
 		due = earlier(due, now + BACKLOG_RETRY_MS * 1000000u);
 	}
 	return earlier(due, id->deadline_ns);

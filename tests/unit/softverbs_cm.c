@@ -375,7 +375,8 @@ static void lonely(int sock)
 	struct rdma_event_channel *ch = sv_create_event_channel();
 	struct sockaddr_in addr = loopback(0), taken;
 	struct rdma_conn_param param = { .retry_count = 7 };
-	struct rdma_cm_id *bound, *other, *id;
+	struct rdma_cm_id *bound, *other, *id, *asker;
+	struct rdma_cm_event *ev;
 	struct sockaddr_in far = { .sin_family = AF_INET };
 
 	CHECK(!sv_create_id(ch, &bound, NULL, RDMA_PS_TCP));
@@ -387,6 +388,17 @@ static void lonely(int sock)
 	id = resolved(ch, sv_get_src_port(bound));
 	CHECK(!sv_connect(id, &param));
 	expect_event(ch, RDMA_CM_EVENT_REJECTED, 8);
+	CHECK(!sv_destroy_id(id));
+	/* Somebody does, a moment later. */
+	id = resolved(ch, sv_get_src_port(bound));
+	CHECK(!sv_connect(id, &param));
+	CHECK(!sv_listen(bound, 1));
+	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	asker = ev->id;
+	CHECK(!sv_ack_cm_event(ev));
+	CHECK(!sv_reject(asker, NULL, 0));
+	expect_event(ch, RDMA_CM_EVENT_REJECTED, 28);
+	CHECK(!sv_destroy_id(asker));
 	CHECK(!sv_destroy_id(id));
 	CHECK(!sv_destroy_id(bound));
 	/* The port is free again, at once. */
