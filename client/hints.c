@@ -14,6 +14,7 @@ struct hints {
 	unsigned shift;
 	uint32_t random;
 	uint32_t count;
+	uint32_t turns; /* GETs that had their turn since, told or seen already */
 	uint64_t since_ns; /* of the first */
 	uint32_t seen[SEEN]; /* place + 1, of those in `place` */
 	uint32_t place[WIRE_HINTS_MAX];
@@ -47,7 +48,7 @@ static void tell(struct kvd_session *s)
 	struct op *op = op_new(s, OP_HINTS, NULL, 0);
 	struct iovec all = { h->place, h->count * sizeof h->place[0] };
 
-	h->count = 0;
+	h->count = h->turns = 0;
 	memset(h->seen, 0, sizeof h->seen);
 	if (!op)
 		return; /* all are in flight: they are told no more */
@@ -82,6 +83,9 @@ void hints_note(struct op *op)
 			h->since_ns = op->begun_ns;
 		h->place[h->count++] = place;
 	}
-	if (h->count == WIRE_HINTS_MAX || (h->count && op->begun_ns - h->since_ns > AGE_NS_MAX))
+	h->turns++;
+	/* Few keys that are used all the time must be told as often as many: kvd goes by
+	 * what it hears between two victims, not by the clock. */
+	if (h->turns >= WIRE_HINTS_MAX || (h->count && op->begun_ns - h->since_ns > AGE_NS_MAX))
 		tell(s);
 }

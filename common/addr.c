@@ -62,7 +62,14 @@ int addr_parse(struct addr *addr, const char *text, struct err *err)
 			return err_set(err, -1, "'%s': the port '%s' is not a number from 0 to 65535",
 				       text, port);
 	}
+	/* A name that has both has its IPv4 address: kvd's default is one, and RDMA
+	 * interfaces mostly have no other. */
+	hints.ai_family = AF_INET;
 	int rc = getaddrinfo(host, NULL, &hints, &found);
+	if (rc) {
+		hints.ai_family = AF_UNSPEC;
+		rc = getaddrinfo(host, NULL, &hints, &found);
+	}
 	if (rc)
 		return err_set(err, ADDR_UNKNOWN, "can't look up the host '%s': %s", host, gai_strerror(rc));
 	memset(addr, 0, sizeof *addr);

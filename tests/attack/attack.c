@@ -438,11 +438,11 @@ static void across(struct raw *raw, const char *there, const char *own, const ch
 	struct credentials a = load(own), b = load(victim);
 	struct wire_welcome mine, known;
 	struct raw other = { .random = 1 };
-	struct raw_conn c;
+	struct raw_conn c, theirs;
 
 	raw_open(&other, there);
-	raw_enter(&other, &c, &b);
-	known = c.welcome;
+	raw_enter(&other, &theirs, &b);
+	known = theirs.welcome;
 	raw_enter(raw, &c, &a);
 	mine = c.welcome;
 	if (mine.table_rkey == known.table_rkey || mine.lock_rkey == known.lock_rkey)
@@ -476,6 +476,8 @@ static void across(struct raw *raw, const char *there, const char *own, const ch
 	c.connect.space = other.space;
 	raw_make_hello(&c, &b);
 	must_be_denied(&c, &known, "another namespace's user, and a proof for there");
+	raw_hang_up(&theirs);
+	raw_close(&other);
 	printf("%u tries\n", tries);
 }
 

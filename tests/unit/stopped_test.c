@@ -580,7 +580,7 @@ static void test_growth_of_chains(void **state)
 	print_message("%llu overflow nodes\n",
 		      (unsigned long long)index_overflow_nodes(f.store->index));
 	assert_true(index_overflow_nodes(f.store->index) > 5);
-	while (index_keys(f.store->index) < 1695)
+	while (index_keys(f.store->index) < 1657)
 		fill_one(n++);
 	assert_int_equal(index_buckets(f.store->index), LAYOUT_BUCKETS_MIN);
 	watch_growth(n, scaled(30));
