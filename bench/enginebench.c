@@ -15,7 +15,6 @@
 #include "bench/clock.h"
 #include "bench/enginekit.h"
 #include "bench/histogram.h"
-#include "bench/jsonread.h"
 #include "bench/zipf.h"
 #include "client/raw.h"
 
@@ -303,20 +302,6 @@ static uint64_t server_kib(const char *field)
 	return kib;
 }
 
-static double server_stat(const char *path)
-{
-	char *text;
-
-	ENGINE_CHECK(kvd_stats(engine.session, &text) == KVD_OK, "%s",
-		     kvd_session_error(engine.session));
-	struct jsonread *json = jsonread_new(text, NULL);
-	free(text);
-	ENGINE_CHECK(json, "kvd's statistics are no JSON");
-	double value = jsonread_number(jsonread_path(json, path), -1);
-	jsonread_delete(&json);
-	return value;
-}
-
 /* The index' load, overflow nodes included, at hundreds of sizes from 100,000 keys on. */
 static void case_fill(void)
 {
@@ -329,7 +314,7 @@ static void case_fill(void)
 			step = engine.keys - at;
 		engine_load(&engine, at, step);
 		at += step;
-		double load = server_stat("index.load");
+		double load = engine_stat(&engine, "index.load");
 		least = load < least ? load : least;
 		sum += load;
 		n++;
@@ -428,13 +413,13 @@ static void case_bad(void)
 	for (uint64_t n = 0; n < engine.keys; n++) {
 		if (n == engine.keys / 2) { /* every message buffer was used by then */
 			before = server_kib("VmRSS");
-			used = server_stat("memory.used_bytes");
+			used = engine_stat(&engine, "memory.used_bytes");
 		}
 		refuse_one(n);
 	}
 	figure("rss_kib", (double)server_kib("VmRSS") - (double)before);
-	figure("table_bytes", server_stat("memory.used_bytes") - used);
-	figure("keys", server_stat("keys"));
+	figure("table_bytes", engine_stat(&engine, "memory.used_bytes") - used);
+	figure("keys", engine_stat(&engine, "keys"));
 }
 
 /* ------------------------------------------------------------------ longer */
@@ -484,7 +469,7 @@ static uint64_t zipfian(void *arg)
 static void case_mirror(void)
 {
 	static const unsigned parts[] = { 1, 2, 8, 0 };
-	double index = server_stat("index.buckets") * 264 * 1.02;
+	double index = engine_stat(&engine, "index.buckets") * 264 * 1.02;
 	char name[64];
 
 	for (unsigned i = 0; i < 8; i++) {

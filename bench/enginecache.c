@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "bench/enginekit.h"
-#include "bench/jsonread.h"
 #include "bench/zipf.h"
 
 #define KEYS_A_PLACE 10u
@@ -74,29 +73,16 @@ static bool lru_use(struct lru *l, uint32_t key)
 	return hit;
 }
 
-static double stat_of(struct engine *e, const char *path)
-{
-	char *text;
-
-	ENGINE_CHECK(kvd_stats(e->session, &text) == KVD_OK, "%s", kvd_session_error(e->session));
-	struct jsonread *json = jsonread_new(text, NULL);
-	free(text);
-	ENGINE_CHECK(json, "kvd's statistics are no JSON");
-	double value = jsonread_number(jsonread_path(json, path), -1);
-	jsonread_delete(&json);
-	return value;
-}
-
 /* How many keys there is room for. */
 static uint64_t fill_up(struct engine *e)
 {
 	uint64_t first = 1ull << 40; /* others than what is asked for then */
 
-	while (stat_of(e, "eviction.evictions") < 1) {
+	while (engine_stat(e, "eviction.evictions") < 1) {
 		engine_load(e, first, 1000);
 		first += 1000;
 	}
-	return (uint64_t)stat_of(e, "keys");
+	return (uint64_t)engine_stat(e, "keys");
 }
 
 struct value {
@@ -157,8 +143,8 @@ void engine_cache(struct engine *e)
 	figure("hit_ratio", (double)hits / (double)counted);
 	figure("lru_ratio", (double)ideal / (double)counted);
 	figure("lfu_ratio", most);
-	figure("evictions", stat_of(e, "eviction.evictions"));
-	figure("hint_messages_per_get", stat_of(e, "operations.hints") / (double)(b.gets - a.gets));
+	figure("evictions", engine_stat(e, "eviction.evictions"));
+	figure("hint_messages_per_get", engine_stat(e, "operations.hints") / (double)(b.gets - a.gets));
 	lru_delete(&lru);
 	free(versions);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/jsonread.h"
+
 #define TIMEOUT_MS 120000
 
 void engine_connect(struct engine *e, size_t mirror_bytes, bool ahead)
@@ -118,6 +120,19 @@ struct kvd_counters engine_counters(const struct engine *e)
 
 	kvd_session_counters(e->session, &c);
 	return c;
+}
+
+double engine_stat(struct engine *e, const char *path)
+{
+	char *text;
+
+	ENGINE_CHECK(kvd_stats(e->session, &text) == KVD_OK, "%s", kvd_session_error(e->session));
+	struct jsonread *json = jsonread_new(text, NULL);
+	free(text);
+	ENGINE_CHECK(json, "kvd's statistics are no JSON");
+	double value = jsonread_number(jsonread_path(json, path), -1);
+	jsonread_delete(&json);
+	return value;
 }
 
 void figure(const char *name, double value)

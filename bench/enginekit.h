@@ -51,6 +51,9 @@ void engine_cache(struct engine *e);
 
 struct kvd_counters engine_counters(const struct engine *e);
 
+/* Of kvd's statistics the number at this path, "memory.used_bytes"; -1: there is none. */
+double engine_stat(struct engine *e, const char *path);
+
 /* Prints a line "name value". */
 void figure(const char *name, double value);
 

@@ -195,7 +195,8 @@ static inline void kit_to_rts(struct kit *k, struct ibv_qp *qp, uint32_t qpn)
 					       IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-static inline void kit_connect(struct kit *k)
+/* What each end has to know of the other. */
+static inline void kit_exchange(struct kit *k)
 {
 	kit_say(k->sock, k->qp->qp_num);
 	kit_say(k->sock, k->mr->rkey);
@@ -205,6 +206,11 @@ static inline void kit_connect(struct kit *k)
 	k->rkey = (uint32_t)kit_hear(k->sock);
 	k->addr = kit_hear(k->sock);
 	k->pid = (pid_t)kit_hear(k->sock);
+}
+
+static inline void kit_connect(struct kit *k)
+{
+	kit_exchange(k);
 	kit_to_rts(k, k->qp, k->qpn);
 	kit_meet(k);
 }

@@ -48,14 +48,7 @@ static void to_rts(struct kit *k)
 
 static void connect_uc(struct kit *k)
 {
-	kit_say(k->sock, k->qp->qp_num);
-	kit_say(k->sock, k->mr->rkey);
-	kit_say(k->sock, (uintptr_t)k->mem);
-	kit_say(k->sock, (uint64_t)getpid());
-	k->qpn = (uint32_t)kit_hear(k->sock);
-	k->rkey = (uint32_t)kit_hear(k->sock);
-	k->addr = kit_hear(k->sock);
-	k->pid = (pid_t)kit_hear(k->sock);
+	kit_exchange(k);
 	to_rts(k);
 	kit_meet(k);
 }
