@@ -308,13 +308,13 @@ static void fail_completion(struct kvd_session *s, const struct ibv_wc *wc)
 		     *changes ? "; the device counted since: " : "", changes);
 }
 
-static void completed(struct kvd_session *s, const struct ibv_wc *wc, bool receive)
+void flight_completed(struct kvd_session *s, const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_SUCCESS) {
 		fail_completion(s, wc);
 		return;
 	}
-	if (receive) {
+	if (wc->wr_id < 1u << 16) { /* a receive */
 		const uint8_t *message = s->rx + (size_t)wc->wr_id * WIRE_MESSAGE_BYTES_MAX;
 		got_reply(s, message, wc->byte_len);
 		if (!s->broken)
@@ -342,7 +342,7 @@ static int poll_once(struct kvd_session *s)
 	if (n < 0)
 		return session_fail(s, KVD_ECONNECT, "polling the completion queue failed");
 	for (int i = 0; i < n && !s->broken; i++)
-		completed(s, &wc[i], wc[i].wr_id < 1u << 16);
+		flight_completed(s, &wc[i]);
 	if (n > 0)
 		flight_flush(s);
 	return n;

@@ -304,6 +304,8 @@ void op_send(struct op *op, uint32_t bytes);
  * lock behind it either may come first. */
 void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired);
 uint32_t flight_room(const struct kvd_session *s);
+/* What the completion queue had: every one of a session's completions goes there. */
+void flight_completed(struct kvd_session *s, const struct ibv_wc *wc);
 /* Posts what was collected. */
 int flight_flush(struct kvd_session *s);
 /* Makes what progress there is without waiting, whatever is completed.  0 or KVD_E*. */

@@ -90,6 +90,8 @@ static void count_requests(kvd_session *s)
 	check(after.atomics - before.atomics == 1 && after.reads - before.reads == 1 &&
 		      after.messages == before.messages,
 	      "a lock with its GET takes more than a round trip");
+	/* An unlock whose end nobody notices is one, 20 s later. */
+	check(after.reconnects == 0, "the connection was lost");
 }
 
 static int compare_times(const void *a, const void *b)
