@@ -213,8 +213,7 @@ void get_advance(struct op *op)
 static uint64_t look_in_mirror(struct op *op)
 {
 	struct mirror *m = client_of(op)->mirror;
-	unsigned fp = layout_fp(op->hash.a);
-	uint64_t word;
+	uint64_t fp = fp_of(op), word;
 
 	for (unsigned back = 0; back < 2; back++) {
 		for (unsigned i = 0; i < 2; i++) {
@@ -222,7 +221,7 @@ static uint64_t look_in_mirror(struct op *op)
 				continue;
 			uint64_t b = back ? layout_bucket_of(hash_of(op, i), op->epoch[i] - back)
 					  : op->bucket[i];
-			if (mirror_find(m, b, fp, &word) && word)
+			if (mirror_find(m, b, op->session->unit_mask, fp, &word) && word)
 				return word;
 		}
 	}

@@ -41,6 +41,17 @@ static inline uint32_t head_bytes(const struct op *op)
 	return (uint32_t)sizeof(struct layout_item) + op->key_bytes;
 }
 
+/* The place that an entry or a link names. */
+static inline uint64_t offset_of(const struct op *op, uint64_t word)
+{
+	return layout_word_offset(word, op->session->unit_mask);
+}
+
+static inline uint64_t fp_of(const struct op *op)
+{
+	return layout_fp(op->hash.a, op->session->unit_mask);
+}
+
 /* An entry without what its place adds to it. */
 static inline uint64_t lookup_entry(uint64_t word)
 {

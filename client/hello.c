@@ -96,6 +96,7 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
 			       "of %s are for: it can't prove it", at, s->client->credentials.name);
 	if (!welcome_is_sane(&s->welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
 		return err_set(&s->err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense", at);
+	s->unit_mask = layout_unit_mask(s->welcome.table_bytes);
 	return 0;
 }
 

@@ -72,7 +72,7 @@ void hints_note(struct op *op)
 {
 	struct kvd_session *s = op->session;
 	struct hints *h = s->hints;
-	uint32_t place = (uint32_t)(layout_word_offset(op->word) >> h->shift);
+	uint32_t place = (uint32_t)(layout_word_offset(op->word, s->unit_mask) >> h->shift);
 	uint32_t *seen = &h->seen[(place * 2654435761u) >> 22 & (SEEN - 1)];
 
 	if (!is_its_turn(h))

@@ -15,7 +15,7 @@ void item_read_more(struct op *op)
 {
 	struct kvd_session *s = op->session;
 	const struct wire_welcome *w = &s->welcome;
-	uint64_t base = w->table_addr + layout_word_offset(op->word);
+	uint64_t base = w->table_addr + offset_of(op, op->word);
 	uint64_t max = client_of(op)->limits.message_bytes_max;
 
 	while (op->posted < op->length && flight_room(s) > s->sq_depth / 2) {
@@ -66,7 +66,7 @@ static void read_long(struct op *op)
 
 void item_read(struct op *op, uint64_t word, enum phase phase)
 {
-	uint64_t offset = layout_word_offset(word), table = op->session->welcome.table_bytes;
+	uint64_t offset = offset_of(op, word), table = op->session->welcome.table_bytes;
 
 	op->word = word;
 	op->phase = phase;
@@ -179,7 +179,7 @@ void item_got_untold(struct op *op)
 void item_got(struct op *op)
 {
 	const struct layout_item *item = (const struct layout_item *)op->memory->item;
-	enum verdict v = verify_item(op, item, op->length, layout_word_offset(op->word));
+	enum verdict v = verify_item(op, item, op->length, offset_of(op, op->word));
 	bool cut = v == ITEM_TORN && verify_is_cut(op, item);
 
 	if (cut)

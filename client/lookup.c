@@ -23,10 +23,10 @@ static bool was_tried(const struct op *op, uint64_t word)
 /* The first entry that may be the key's, or 0. */
 static uint64_t candidate(const struct op *op, const uint64_t *words, unsigned count)
 {
-	unsigned fp = layout_fp(op->hash.a);
+	const uint64_t mask = layout_fp_mask(op->session->unit_mask), fp = fp_of(op);
 
 	for (unsigned i = 0; i < count; i++)
-		if (layout_word_fp(words[i]) == fp && !layout_word_is_empty(words[i]) &&
+		if ((words[i] & mask) == fp && !layout_word_is_empty(words[i]) &&
 		    !layout_word_is_chain(words[i]) && !was_tried(op, words[i]))
 			return words[i];
 	return 0;
@@ -37,7 +37,7 @@ static uint64_t chain_of(const struct op *op, const uint64_t *words, unsigned co
 {
 	uint64_t last = words[count - 1];
 	bool may = layout_word_is_chain(last) &&
-		   layout_link_may_lead_to(last, layout_fp(op->hash.a));
+		   layout_link_may_lead_to(last, fp_of(op), op->session->unit_mask);
 
 	return may ? last : 0;
 }
@@ -249,7 +249,7 @@ static bool is_one_group(const struct op *op)
 
 static void read_node(struct op *op, uint64_t link)
 {
-	uint64_t offset = layout_word_offset(link);
+	uint64_t offset = offset_of(op, link);
 
 	op->phase = PHASE_CHAIN;
 	op->link = link;
@@ -342,7 +342,8 @@ void lookup_got_node(struct op *op)
 	uint64_t word = candidate(op, op->memory->node, LAYOUT_NODE_WORDS);
 	uint64_t link = chain_of(op, op->memory->node, LAYOUT_NODE_WORDS);
 
-	mirror_store_node(client_of(op)->mirror, op->link, op->memory->node);
+	mirror_store_node(client_of(op)->mirror, op->session->unit_mask, op->link,
+			  op->memory->node);
 	if (word) {
 		item_read(op, word, PHASE_ITEM);
 		return;
@@ -368,7 +369,8 @@ void lookup_got_recheck(struct op *op)
 		bool same = all ? !memcmp(m->before[i], m->bucket[i], LAYOUT_BUCKET_BYTES)
 				: !op->chained[i] ||
 					  layout_is_same_link(m->small[i],
-							      m->bucket[i][LAYOUT_BUCKET_WORDS - 1]);
+							      m->bucket[i][LAYOUT_BUCKET_WORDS - 1],
+							      op->session->unit_mask);
 		if (!same) {
 			lookup_locate(op);
 			get_again(op);

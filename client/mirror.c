@@ -60,16 +60,17 @@ void mirror_clear(struct mirror *m)
 }
 
 /*
- * A line's name: a bucket's number, or an overflow node's link.  Nodes have the last
- * part of the lines to themselves for as long as the buckets leave it free.
+ * A line's name: a bucket's number, or where an overflow node is and its generation.
+ * Nodes have the last part of the lines to themselves for as long as the buckets leave it
+ * free.
  */
 #define NODE (1ull << 63)
 #define NODE_PART 8u
 #define CHAIN_MAX 4u
 
-static uint64_t node_name(uint64_t link)
+static uint64_t node_name(uint64_t link, uint64_t unit_mask)
 {
-	return NODE | (link & ~LAYOUT_EPOCH_MASK & ~LAYOUT_CLASSES_MASK);
+	return NODE | (link & ~LAYOUT_EPOCH_MASK & ~layout_filter_mask(unit_mask));
 }
 
 /* bucket % lines without a division (Lemire, Kaser, Kurz 2019): right for 32 bits. */
@@ -84,7 +85,7 @@ static uint64_t line_of(const struct mirror *m, uint64_t name)
 {
 	if (!(name & NODE))
 		return remainder_of(m, name);
-	return m->lines - 1 - layout_word_unit(name) % (m->lines / NODE_PART + 1);
+	return m->lines - 1 - (name & LAYOUT_LOC_MASK) % (m->lines / NODE_PART + 1);
 }
 
 static _Atomic uint64_t *line(struct mirror *m, uint64_t name)
@@ -117,9 +118,9 @@ void mirror_store(struct mirror *m, uint64_t bucket, const uint64_t *words)
 	store(m, bucket, words, LAYOUT_BUCKET_WORDS);
 }
 
-void mirror_store_node(struct mirror *m, uint64_t link, const uint64_t *words)
+void mirror_store_node(struct mirror *m, uint64_t unit_mask, uint64_t link, const uint64_t *words)
 {
-	store(m, node_name(link), words, LAYOUT_NODE_WORDS);
+	store(m, node_name(link, unit_mask), words, LAYOUT_NODE_WORDS);
 }
 
 void mirror_store_word(struct mirror *m, uint64_t bucket, unsigned slot, uint64_t word)
@@ -152,19 +153,21 @@ void mirror_prefetch(const struct mirror *m, uint64_t bucket)
 typedef uint32_t quad __attribute__((vector_size(16), may_alias));
 
 /*
- * The words with that fingerprint, a bit each: two words at a time and without a branch,
- * as this is what a GET does most.  The loads are not atomic to the language, though
- * each word's is to the machine: what is found is loaded again.
+ * The words that may have that fingerprint, a bit each: two words at a time and without a
+ * branch, as this is what a GET does most, and by what of it is in their upper halves.  The
+ * loads are not atomic to the language, though each word's is to the machine: what is found
+ * is loaded again.
  */
 __attribute__((no_sanitize("thread"))) static uint32_t matching(const _Atomic uint64_t *at,
-								unsigned count, unsigned fp)
+								unsigned count, uint64_t mask,
+								uint64_t fp)
 {
-	const uint32_t shift = LAYOUT_FP_SHIFT - 32, mask = ((1u << LAYOUT_FP_BITS) - 1) << shift;
-	const quad masks = { 0, mask, 0, mask }, want = { 0, fp << shift, 0, fp << shift };
+	const uint32_t upper = (uint32_t)(mask >> 32), value = (uint32_t)(fp >> 32);
+	const quad masks = { 0, upper, 0, upper }, want = { 0, value, 0, value };
 	const quad *from = (const quad *)(const void *)at;
 	quad bit = { 0, 1, 0, 2 }, bits = { 0 };
 
-	static_assert(LAYOUT_FP_SHIFT >= 32, "a fingerprint is in the upper half");
+	static_assert(LAYOUT_FP_SHIFT >= 32, "most of a fingerprint is in the upper half");
 	static_assert(LAYOUT_BUCKET_WORDS <= 32, "a bit for each word");
 	for (unsigned i = 0; i < count / 2; i++, bit <<= 2)
 		bits |= (quad)(((from[i] ^ want) & masks) == 0) & bit;
@@ -172,19 +175,21 @@ __attribute__((no_sanitize("thread"))) static uint32_t matching(const _Atomic ui
 }
 
 /* The first entry among the words that has the fingerprint, or 0. */
-static inline uint64_t entry_in(const _Atomic uint64_t *at, unsigned count, unsigned fp)
+static inline uint64_t entry_in(const _Atomic uint64_t *at, unsigned count, uint64_t mask,
+				uint64_t fp)
 {
-	for (uint32_t bits = matching(at, count, fp); bits; bits &= bits - 1) {
+	for (uint32_t bits = matching(at, count, mask, fp); bits; bits &= bits - 1) {
 		uint64_t w = atomic_load_explicit(at + __builtin_ctz(bits), memory_order_relaxed);
-		if (layout_word_fp(w) == fp && !layout_word_is_empty(w) &&
-		    !layout_word_is_chain(w))
+		if ((w & mask) == fp && !layout_word_is_empty(w) && !layout_word_is_chain(w))
 			return w;
 	}
 	return 0;
 }
 
-bool mirror_find(struct mirror *m, uint64_t bucket, unsigned fp, uint64_t *word)
+bool mirror_find(struct mirror *m, uint64_t bucket, uint64_t unit_mask, uint64_t fp,
+		 uint64_t *word)
 {
+	const uint64_t mask = layout_fp_mask(unit_mask);
 	unsigned count = LAYOUT_BUCKET_WORDS;
 	uint64_t name = bucket;
 
@@ -193,14 +198,14 @@ bool mirror_find(struct mirror *m, uint64_t bucket, unsigned fp, uint64_t *word)
 		return false;
 	for (unsigned n = 0; n < CHAIN_MAX; n++, count = LAYOUT_NODE_WORDS) {
 		const _Atomic uint64_t *at = line(m, name);
-		*word = entry_in(at, count, fp);
+		*word = entry_in(at, count, mask, fp);
 		if (*word)
 			break;
 		uint64_t link = atomic_load_explicit(at + count - 1, memory_order_relaxed);
-		if (!layout_word_is_chain(link) || !layout_link_may_lead_to(link, fp) ||
-		    !is_there(m, node_name(link)))
+		if (!layout_word_is_chain(link) || !layout_link_may_lead_to(link, fp, unit_mask) ||
+		    !is_there(m, node_name(link, unit_mask)))
 			break;
-		name = node_name(link);
+		name = node_name(link, unit_mask);
 	}
 	return true;
 }

@@ -5,6 +5,7 @@
  * A direct-mapped cache from a bucket's number to its words, for all sessions of
  * a client.  Any thread, no lock: words are single atomics, and whatever stands in
  * them is only a hint, which the item that it leads to confirms or refutes.
+ * unit_mask: layout_unit_mask() of the table.
  */
 #ifndef CLIENT_MIRROR_H
 #define CLIENT_MIRROR_H
@@ -26,7 +27,8 @@ void mirror_store(struct mirror *mirror, uint64_t bucket, const uint64_t *words)
 
 /* The overflow node behind this link, which has its generation: a node's memory may
  * serve another bucket later. */
-void mirror_store_node(struct mirror *mirror, uint64_t link, const uint64_t *words);
+void mirror_store_node(struct mirror *mirror, uint64_t unit_mask, uint64_t link,
+		       const uint64_t *words);
 
 /* One word of a bucket.  A bucket that is not there is begun with it, if its place is
  * free: what it lacks is looked for in kvd, as everything that is not found here. */
@@ -40,6 +42,7 @@ void mirror_prefetch(const struct mirror *mirror, uint64_t bucket);
 
 /* Whether the bucket is there; *word: its first entry with that fingerprint, also in
  * the overflow nodes behind it, or 0. */
-bool mirror_find(struct mirror *mirror, uint64_t bucket, unsigned fp, uint64_t *word);
+bool mirror_find(struct mirror *mirror, uint64_t bucket, uint64_t unit_mask, uint64_t fp,
+		 uint64_t *word);
 
 #endif

@@ -12,11 +12,12 @@ static uint64_t known_entry(struct kvd_session *s, const void *key, size_t key_b
 	struct kvd_client *c = s->client;
 	struct hash hash = hash_key(s->welcome.hash_seed, key, key_bytes);
 	struct layout_view view = layout_view(atomic_load(&c->buckets));
+	uint64_t fp = layout_fp(hash.a, s->unit_mask);
 
 	for (int i = 0; i < 2; i++) {
 		uint64_t h = i == 0 ? hash.a : hash.b, word = 0;
 		uint64_t bucket = layout_bucket_of(h, layout_view_epoch(&view, h));
-		if (mirror_find(c->mirror, bucket, layout_fp(hash.a), &word) && word)
+		if (mirror_find(c->mirror, bucket, s->unit_mask, fp, &word) && word)
 			return word;
 	}
 	return 0;
@@ -68,7 +69,7 @@ static int add_item(struct session_raw *raw, const void *key, size_t key_bytes)
 
 	if (!word)
 		return KVD_NOT_FOUND;
-	uint64_t offset = layout_word_offset(word);
+	uint64_t offset = layout_word_offset(word, s->unit_mask);
 	uint64_t bytes = layout_len_decode(layout_word_len_code(word));
 	if (bytes > OP_ITEM_BYTES || offset + bytes > s->welcome.table_bytes)
 		return KVD_ETOOBIG;
@@ -129,13 +130,13 @@ int session_raw_read_long(kvd_session *s, const void *key, size_t key_bytes, siz
 		return KVD_NOT_FOUND;
 	max = s->client->limits.message_bytes_max;
 	if (bytes > buffer_bytes || (bytes + max - 1) / max > SESSION_RAW_MAX ||
-	    layout_word_offset(word) + bytes > s->welcome.table_bytes)
+	    layout_word_offset(word, s->unit_mask) + bytes > s->welcome.table_bytes)
 		return KVD_ETOOBIG;
 	raw->mr = s->verbs->reg_mr(s->client->pd, buffer, buffer_bytes, IBV_ACCESS_LOCAL_WRITE);
 	if (!raw->mr)
 		return err_set(&s->err, KVD_EDEVICE, "can't register %zu bytes", buffer_bytes);
 	for (; at < bytes; at += max)
-		add_read(raw, layout_word_offset(word) + at, (char *)buffer + at,
+		add_read(raw, layout_word_offset(word, s->unit_mask) + at, (char *)buffer + at,
 			 (uint32_t)(bytes - at < max ? bytes - at : max), raw->mr->lkey);
 	return KVD_OK;
 }

@@ -52,7 +52,7 @@ void scratch_read_txn(struct op *op)
 void scratch_got_updating(struct op *op)
 {
 	const struct layout_item *item = (const struct layout_item *)op->memory->item;
-	enum verdict v = verify_item(op, item, op->length, layout_word_offset(op->word));
+	enum verdict v = verify_item(op, item, op->length, offset_of(op, op->word));
 
 	if (layout_state_version(item->state) != op->held_version)
 		item_read_again(op);
@@ -85,7 +85,7 @@ void scratch_got_old(struct op *op)
 {
 	const struct layout_item *item = (const struct layout_item *)op->memory->item;
 
-	if (verify_item(op, item, op->length, layout_word_offset(op->word)) == ITEM_LIVE &&
+	if (verify_item(op, item, op->length, offset_of(op, op->word)) == ITEM_LIVE &&
 	    layout_state_version(item->state) == op->memory->small[2]) {
 		item_got_live(op, item);
 		return;
@@ -106,12 +106,14 @@ static const struct layout_txn *find_txn(const struct op *op, const struct layou
 	const struct layout_txn *e =
 		(const struct layout_txn *)((const uint8_t *)op->memory->scratch +
 					    offsetof(struct layout_scratch, txn));
-	uint64_t unit = layout_word_unit(op->word), version = layout_state_version(item->state);
+	uint64_t mask = op->session->unit_mask, unit = layout_word_unit(op->word, mask);
+	uint64_t version = layout_state_version(item->state);
 	bool new = layout_state_kind(item->state) == LAYOUT_NEW;
 
 	for (unsigned i = 0; i < LAYOUT_TXN_KEYS_MAX; i++, e++) {
 		bool mine = new ? e->new_unit == unit && e->version == version
-				: layout_word_unit(e->old_word) == unit && e->old_version == version;
+				: layout_word_unit(e->old_word, mask) == unit &&
+					  e->old_version == version;
 		if (mine && e->seal == hash_txn(e))
 			return e;
 	}
@@ -155,7 +157,7 @@ void scratch_got_txn(struct op *op)
 void scratch_got_txn_old(struct op *op)
 {
 	const struct layout_item *item = (const struct layout_item *)op->memory->item;
-	enum verdict v = verify_item(op, item, op->length, layout_word_offset(op->word));
+	enum verdict v = verify_item(op, item, op->length, offset_of(op, op->word));
 
 	if ((v == ITEM_LIVE || v == ITEM_OLD) &&
 	    layout_state_version(item->state) == op->held_version)

@@ -194,6 +194,7 @@ struct kvd_session {
 	struct wire_accept accept;
 	uint32_t server_qpn;
 	struct wire_welcome welcome;
+	uint64_t unit_mask; /* of words of this table's index */
 
 	uint8_t *memory; /* op_memory[depth], then receive buffers */
 	size_t memory_bytes;

@@ -107,5 +107,5 @@ bool verify_is_collision(const struct op *op, const struct layout_item *item)
 	struct hash h = hash_key(op->session->welcome.hash_seed, item->data,
 				 layout_key_bytes(item->lengths));
 
-	return layout_fp(h.a) == layout_fp(op->hash.a);
+	return layout_fp(h.a, op->session->unit_mask) == fp_of(op);
 }

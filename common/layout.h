@@ -74,10 +74,12 @@ static_assert(sizeof(struct layout_header) == 32, "layout");
 /*
  * A word of a bucket:
  *
- *     bit  0..34  location in units from the table's start; 0 = empty
+ *     bit  0..34  location in units from the table's start: as many bits as the table
+ *                 needs (layout_unit_mask()), and in those above more of the
+ *                 fingerprint; all 0 = empty
  *     bit 35..45  length code; 0 = the location is that of an overflow node
- *     bit 46..60  fingerprint; overflow node: 46..57 the classes of fingerprints
- *                 that are in it and behind it, a bit each, 58..60 its generation
+ *     bit 46..60  fingerprint; overflow node: 46..57 and the bits above the location a
+ *                 filter of what is in it and behind it, 58..60 its generation
  *     bit 61..63  epoch: the two low bits, and of word i < 16 bit 2 + i
  *
  * So every word tells a reader whether its bucket is being rewritten, and all
@@ -98,19 +100,46 @@ struct layout_bucket {
 };
 static_assert(sizeof(struct layout_bucket) == 256, "layout");
 
-static inline uint64_t layout_word(uint64_t unit, unsigned len_code, unsigned fp)
+#define LAYOUT_LOC_MASK ((1ull << LAYOUT_LOC_BITS) - 1)
+
+/* The bits of a word that are the location, in a table of so many bytes. */
+static inline uint64_t layout_unit_mask(uint64_t table_bytes)
 {
-	return unit | (uint64_t)len_code << LAYOUT_LEN_SHIFT | (uint64_t)fp << LAYOUT_FP_SHIFT;
+	uint64_t units = (table_bytes + LAYOUT_UNIT_BYTES - 1) / LAYOUT_UNIT_BYTES;
+
+	return units > 1 ? ~0ull >> __builtin_clzll(units - 1) : 0;
 }
 
-static inline uint64_t layout_word_unit(uint64_t word)
+/* The bits of a word that are the fingerprint. */
+static inline uint64_t layout_fp_mask(uint64_t unit_mask)
 {
-	return word & ((1ull << LAYOUT_LOC_BITS) - 1);
+	return ((1ull << LAYOUT_FP_BITS) - 1) << LAYOUT_FP_SHIFT | (LAYOUT_LOC_MASK & ~unit_mask);
 }
 
-static inline uint64_t layout_word_offset(uint64_t word)
+/*
+ * A fingerprint as it stands in a word: of the low hash the low bits, which no address
+ * of a table uses.  A small table has more of them than a large one.
+ */
+static inline uint64_t layout_fp(uint64_t a, uint64_t unit_mask)
 {
-	return layout_word_unit(word) * LAYOUT_UNIT_BYTES;
+	uint64_t low = a & ((1ull << LAYOUT_FP_BITS) - 1);
+
+	return low << LAYOUT_FP_SHIFT | (((a >> LAYOUT_FP_BITS) * (unit_mask + 1)) & LAYOUT_LOC_MASK);
+}
+
+static inline uint64_t layout_word(uint64_t unit, unsigned len_code, uint64_t fp)
+{
+	return unit | (uint64_t)len_code << LAYOUT_LEN_SHIFT | fp;
+}
+
+static inline uint64_t layout_word_unit(uint64_t word, uint64_t unit_mask)
+{
+	return word & unit_mask;
+}
+
+static inline uint64_t layout_word_offset(uint64_t word, uint64_t unit_mask)
+{
+	return layout_word_unit(word, unit_mask) * LAYOUT_UNIT_BYTES;
 }
 
 static inline unsigned layout_word_len_code(uint64_t word)
@@ -118,51 +147,70 @@ static inline unsigned layout_word_len_code(uint64_t word)
 	return (unsigned)(word >> LAYOUT_LEN_SHIFT) & ((1u << LAYOUT_LEN_BITS) - 1);
 }
 
-static inline unsigned layout_word_fp(uint64_t word)
+static inline uint64_t layout_word_fp(uint64_t word, uint64_t unit_mask)
 {
-	return (unsigned)(word >> LAYOUT_FP_SHIFT) & ((1u << LAYOUT_FP_BITS) - 1);
+	return word & layout_fp_mask(unit_mask);
 }
 
 static inline bool layout_word_is_empty(uint64_t word)
 {
-	return layout_word_unit(word) == 0;
+	return (word & LAYOUT_LOC_MASK) == 0;
 }
 
 static inline bool layout_word_is_chain(uint64_t word)
 {
-	return layout_word_unit(word) != 0 && layout_word_len_code(word) == 0;
+	return (word & LAYOUT_LOC_MASK) != 0 && layout_word_len_code(word) == 0;
 }
 
 /*
- * The last word of full words links an overflow node: length code 0, and which keys may
- * be there, so that a reader of one that surely is not has no need to look.  A class is
- * in the link before an entry is behind it, and stays for as long as the link.
+ * The last word of full words links an overflow node: length code 0, and a Bloom filter
+ * of the fingerprints that are in the node or behind it, so that a reader of one that
+ * surely is not has no need to look.  A fingerprint is in the filter before an entry is
+ * behind the link, and stays for as long as the link.  The filter has 12 bits, and those
+ * above the location; each fingerprint sets up to four of them.
  */
-#define LAYOUT_CLASSES 12u
+#define LAYOUT_FILTER_BITS 12u
+#define LAYOUT_FILTER_HASHES 4u
 #define LAYOUT_GENERATION_BITS 3u
-static_assert(LAYOUT_CLASSES + LAYOUT_GENERATION_BITS == LAYOUT_FP_BITS, "layout");
-#define LAYOUT_CLASSES_MASK (((1ull << LAYOUT_CLASSES) - 1) << LAYOUT_FP_SHIFT)
+static_assert(LAYOUT_FILTER_BITS + LAYOUT_GENERATION_BITS == LAYOUT_FP_BITS, "layout");
 
-static inline uint64_t layout_class(unsigned fp)
+/* All of a link's filter. */
+static inline uint64_t layout_filter_mask(uint64_t unit_mask)
 {
-	return 1ull << (LAYOUT_FP_SHIFT + (fp * LAYOUT_CLASSES >> LAYOUT_FP_BITS));
+	return ((1ull << LAYOUT_FILTER_BITS) - 1) << LAYOUT_FP_SHIFT |
+	       (LAYOUT_LOC_MASK & ~unit_mask);
+}
+
+/* What a fingerprint sets of it. */
+static inline uint64_t layout_filter(uint64_t fp, uint64_t unit_mask)
+{
+	unsigned loc_bits = (unsigned)__builtin_popcountll(unit_mask);
+	unsigned bits = LAYOUT_FILTER_BITS + LAYOUT_LOC_BITS - loc_bits;
+	uint64_t x = (fp >> LAYOUT_FP_SHIFT) * 0x9e3779b97f4a7c15ull, filter = 0;
+
+	for (unsigned i = 0; i < LAYOUT_FILTER_HASHES; i++, x <<= 16) {
+		unsigned k = (unsigned)((x >> 48) * bits >> 16);
+		filter |= 1ull << (k < LAYOUT_FILTER_BITS ? LAYOUT_FP_SHIFT + k
+							  : loc_bits + k - LAYOUT_FILTER_BITS);
+	}
+	return filter;
 }
 
 static inline uint64_t layout_link(uint64_t unit, unsigned generation)
 {
 	unsigned g = generation & ((1u << LAYOUT_GENERATION_BITS) - 1);
-	return unit | (uint64_t)g << (LAYOUT_FP_SHIFT + LAYOUT_CLASSES);
+	return unit | (uint64_t)g << (LAYOUT_FP_SHIFT + LAYOUT_FILTER_BITS);
 }
 
-static inline bool layout_link_may_lead_to(uint64_t link, unsigned fp)
+static inline bool layout_link_may_lead_to(uint64_t link, uint64_t fp, uint64_t unit_mask)
 {
-	return link & layout_class(fp);
+	return (layout_filter(fp, unit_mask) & ~link) == 0;
 }
 
 /* Whether two words link one use of one node. */
-static inline bool layout_is_same_link(uint64_t a, uint64_t b)
+static inline bool layout_is_same_link(uint64_t a, uint64_t b, uint64_t unit_mask)
 {
-	return ((a ^ b) & ~LAYOUT_CLASSES_MASK) == 0;
+	return ((a ^ b) & ~layout_filter_mask(unit_mask)) == 0;
 }
 
 /* The word's own three bits of the epoch, as they stand in word i. */
@@ -305,12 +353,6 @@ static inline uint64_t layout_buckets_floor(uint64_t bucket, unsigned epoch)
 	if (epoch & 1)
 		return (2ull << bits) + group;
 	return epoch ? (3ull << (bits - 1)) + (group >> 1) : LAYOUT_BUCKETS_MIN;
-}
-
-/* The fingerprint: of the low hash, bits that no address of a table uses. */
-static inline unsigned layout_fp(uint64_t a)
-{
-	return (unsigned)a & ((1u << LAYOUT_FP_BITS) - 1);
 }
 
 /* The lock stripe: of the high hash, likewise. */

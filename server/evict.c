@@ -194,7 +194,7 @@ static uint64_t coldest(struct evict *e, const uint64_t *word, unsigned count, u
 	for (unsigned i = 0; i < count; i++) {
 		if (!is_of_size(word[i], usable))
 			continue;
-		const heat *h = heat_of(e, layout_word_offset(word[i]));
+		const heat *h = heat_of(e, layout_word_offset(word[i], e->table->unit_mask));
 		unsigned old = (age - (load(h) >> 2)) % AGES;
 		*any = true;
 		if (!uses(h) && (!best || old > oldest)) {
@@ -208,7 +208,7 @@ static uint64_t coldest(struct evict *e, const uint64_t *word, unsigned count, u
 static void cool(struct evict *e, const uint64_t *word, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
-		heat *h = heat_of(e, layout_word_offset(word[i]));
+		heat *h = heat_of(e, layout_word_offset(word[i], e->table->unit_mask));
 		if (uses(h))
 			store(h, load(h) - 1u);
 	}
@@ -276,7 +276,7 @@ static void remove_all_in(struct store_worker *w, uint64_t from, uint64_t to)
 	for (uint64_t b = 0; b < index_buckets(x); b++) {
 		unsigned n = index_entries(x, b, word);
 		for (unsigned i = 0; i < n; i++) {
-			uint64_t at = layout_word_offset(word[i]);
+			uint64_t at = layout_word_offset(word[i], w->store->table->unit_mask);
 			uint64_t bytes = layout_len_decode(layout_word_len_code(word[i]));
 			if (at < to && at + bytes > from)
 				remove_entry(w, b, word[i]);

@@ -72,15 +72,16 @@ static bool is_key(struct index *x, uint64_t word, const void *key, unsigned key
 	return layout_key_bytes(item->lengths) == key_bytes && !memcmp(item->data, key, key_bytes);
 }
 
-static bool find_in(struct index *x, uint64_t bucket, unsigned fp, const void *key,
+static bool find_in(struct index *x, uint64_t bucket, uint64_t fp, const void *key,
 		    unsigned key_bytes, struct index_entry *e)
 {
+	const uint64_t mask = layout_fp_mask(x->table->unit_mask);
 	struct words w = words_of(x, bucket);
 
 	do {
 		for (unsigned i = 0; i < w.count; i++) {
 			uint64_t word = get(w.at, i);
-			if (layout_word_fp(word) != fp)
+			if ((word & mask) != fp)
 				continue;
 			if (layout_word_is_empty(word) || layout_word_is_chain(word) ||
 			    !is_key(x, word, key, key_bytes))
@@ -109,7 +110,7 @@ void index_prefetch(struct index *x, struct hash hash)
 bool index_find(struct index *x, const struct index_spot *s, const void *key, unsigned key_bytes,
 		struct index_entry *e)
 {
-	unsigned fp = layout_fp(s->hash.a);
+	uint64_t fp = layout_fp(s->hash.a, x->table->unit_mask);
 
 	if (find_in(x, s->bucket[0], fp, key, key_bytes, e))
 		return true;
@@ -137,15 +138,17 @@ static unsigned free_words(const struct words *w, unsigned *first)
 static bool extend(struct index *x, const struct words *w, unsigned epoch, uint64_t word,
 		   bool growing, struct index_entry *e)
 {
+	const uint64_t mask = x->table->unit_mask;
 	unsigned last = w->count - 1;
 	uint64_t link = index_node_new(x, epoch, growing), moved = get(w->at, last);
 
 	if (!link)
 		return false;
-	_Atomic uint64_t *node = words_at(x, layout_word_offset(link));
+	_Atomic uint64_t *node = words_at(x, layout_word_offset(link, mask));
 	put(node, 0, moved, epoch);
 	put(node, 1, word, epoch);
-	link |= layout_class(layout_word_fp(moved)) | layout_class(layout_word_fp(word));
+	link |= layout_filter(layout_word_fp(moved, mask), mask) |
+		layout_filter(layout_word_fp(word, mask), mask);
 	put(w->at, last, link, epoch);
 	*e = (struct index_entry){ .at = node + 1, .word = get(node, 1), .bucket = ~0ull,
 				   .slot = 1 };
@@ -156,6 +159,7 @@ static bool extend(struct index *x, const struct words *w, unsigned epoch, uint6
 bool index_add(struct index *x, uint64_t bucket, unsigned epoch, uint64_t word, bool growing,
 	       struct index_entry *e)
 {
+	const uint64_t mask = x->table->unit_mask;
 	struct words w = words_of(x, bucket);
 	unsigned slot;
 
@@ -170,7 +174,8 @@ bool index_add(struct index *x, uint64_t bucket, unsigned epoch, uint64_t word, 
 		if (!link)
 			return extend(x, &w, epoch, word, growing, e);
 		/* Readers have to know that it may be there before it is. */
-		put(w.at, w.count - 1, link | layout_class(layout_word_fp(word)), epoch);
+		link |= layout_filter(layout_word_fp(word, mask), mask);
+		put(w.at, w.count - 1, link, epoch);
 		next_node(x, &w);
 	}
 }
@@ -217,7 +222,8 @@ bool index_insert(struct index *x, const struct index_spot *s, uint64_t unit, un
 
 	if (!choose(x, s, &which) ||
 	    !index_add(x, s->bucket[which], s->epoch[which],
-		       layout_word(unit, len_code, layout_fp(s->hash.a)), false, e))
+		       layout_word(unit, len_code, layout_fp(s->hash.a, x->table->unit_mask)),
+		       false, e))
 		return false;
 	atomic_fetch_add_explicit(&x->keys, 1, memory_order_relaxed);
 	return true;
@@ -225,8 +231,7 @@ bool index_insert(struct index *x, const struct index_spot *s, uint64_t unit, un
 
 void index_replace(struct index *x, struct index_entry *e, uint64_t unit, unsigned len_code)
 {
-	(void)x;
-	e->word = layout_word(unit, len_code, layout_word_fp(e->word)) |
+	e->word = layout_word(unit, len_code, layout_word_fp(e->word, x->table->unit_mask)) |
 		  (e->word & LAYOUT_EPOCH_MASK);
 	atomic_store_explicit(e->at, e->word, memory_order_release);
 }

@@ -10,9 +10,6 @@
  * Entries only ever move to a bucket of a higher number, so that a scan in
  * ascending order meets every key.
  *
- * An overflow node belongs to one bucket and one epoch for as long as it is
- * linked; its memory never becomes anything but an overflow node, and the word
- *
  * How much a bucket holds is not taken for granted: `content` grows with it, before
  * anything is changed, as do the nodes that it may need.
  */
@@ -112,21 +109,22 @@ static size_t nodes_for(const struct content *c, unsigned n)
 static uint64_t new_chain(struct index *x, unsigned epoch, const uint64_t *entry, unsigned n)
 {
 	const unsigned last = LAYOUT_NODE_WORDS - 1;
+	const uint64_t mask = x->table->unit_mask;
 	unsigned first = n <= LAYOUT_NODE_WORDS ? 0 : (n - 2) / last * last;
-	uint64_t link = 0, classes = 0;
+	uint64_t link = 0, filter = 0;
 
 	for (;; first -= last) {
 		uint64_t next = link;
 		unsigned count = next ? last : n - first;
 		link = index_node_new(x, epoch, true);
-		_Atomic uint64_t *node = words_at(x, layout_word_offset(link));
+		_Atomic uint64_t *node = words_at(x, layout_word_offset(link, mask));
 		for (unsigned i = 0; i < count; i++) {
 			put(node, i, entry[first + i], epoch);
-			classes |= layout_class(layout_word_fp(entry[first + i]));
+			filter |= layout_filter(layout_word_fp(entry[first + i], mask), mask);
 		}
 		if (next)
 			put(node, last, next, epoch);
-		link |= classes;
+		link |= filter;
 		if (!first)
 			return link;
 	}

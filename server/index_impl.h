@@ -97,7 +97,7 @@ static inline uint64_t get(const _Atomic uint64_t *at, unsigned slot)
 
 static inline const struct layout_item *item_of(struct index *x, uint64_t word)
 {
-	return (const struct layout_item *)(x->table->base + layout_word_offset(word));
+	return (const struct layout_item *)(x->table->base + layout_word_offset(word, x->table->unit_mask));
 }
 
 /* The words of a bucket, or of a node behind it. */
@@ -126,7 +126,7 @@ static inline bool next_node(struct index *x, struct words *w)
 
 	if (!link)
 		return false;
-	*w = (struct words){ words_at(x, layout_word_offset(link)), LAYOUT_NODE_WORDS, ~0ull };
+	*w = (struct words){ words_at(x, layout_word_offset(link, x->table->unit_mask)), LAYOUT_NODE_WORDS, ~0ull };
 	return true;
 }
 

@@ -55,7 +55,7 @@ uint64_t index_node_new(struct index *x, unsigned epoch, bool growing)
 void index_node_delete(struct index *x, uint64_t word)
 {
 	pthread_mutex_lock(&x->pool_lock);
-	x->pool[x->pool_used++] = layout_word_offset(word); /* has room for all */
+	x->pool[x->pool_used++] = layout_word_offset(word, x->table->unit_mask); /* has room for all */
 	pthread_mutex_unlock(&x->pool_lock);
 	atomic_fetch_sub_explicit(&x->nodes, 1, memory_order_relaxed);
 }

@@ -162,7 +162,7 @@ void store_item_delete(struct store_worker *w, struct layout_item *item)
 
 struct layout_item *item_at(const struct store *s, uint64_t word)
 {
-	return (struct layout_item *)(s->table->base + layout_word_offset(word));
+	return (struct layout_item *)(s->table->base + layout_word_offset(word, s->table->unit_mask));
 }
 
 uint64_t stripe_word(const struct store *s, uint64_t stripe)

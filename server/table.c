@@ -34,6 +34,7 @@ static uint64_t stripes_for(uint64_t bytes)
 static void lay_out(struct table *t, uint64_t bytes, unsigned workers)
 {
 	t->bytes = bytes / REGION_PAGE_BYTES * REGION_PAGE_BYTES;
+	t->unit_mask = layout_unit_mask(t->bytes);
 	t->workers = workers;
 	t->stripes = stripes_for(bytes);
 	t->locks_bytes = round_up(t->stripes * sizeof(uint64_t), REGION_PAGE_BYTES);

@@ -18,6 +18,7 @@ struct table {
 	const struct verbs *verbs;
 	uint8_t *base;
 	uint64_t bytes;
+	uint64_t unit_mask; /* of words of the index */
 	struct layout_header *header;
 
 	/* Lock words: changed through the NIC only; kvd's CPUs only load. */

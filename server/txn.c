@@ -223,7 +223,8 @@ static void leave_index(struct txn *t, unsigned n)
 			continue;
 		if (find(t, &k->change, &spot, &entry)) {
 			if (k->old)
-				index_replace(t->store->index, &entry, layout_word_unit(k->old_word),
+				index_replace(t->store->index, &entry, layout_word_unit(k->old_word,
+								t->store->table->unit_mask),
 					      layout_word_len_code(k->old_word));
 			else
 				index_remove(t->store->index, &entry);

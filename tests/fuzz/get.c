@@ -72,8 +72,8 @@ static uint64_t *find_entry(unsigned i, uint8_t **item)
 		for (uint64_t n = 0; n < t->segment_bytes / 8; n++) {
 			if (layout_word_is_empty(words[n]) || layout_word_is_chain(words[n]))
 				continue;
-			struct layout_item *x = (void *)(t->base + layout_word_offset(words[n]));
-			if (layout_word_offset(words[n]) + sizeof *x + 32 > t->bytes ||
+			struct layout_item *x = (void *)(t->base + layout_word_offset(words[n], t->unit_mask));
+			if (layout_word_offset(words[n], t->unit_mask) + sizeof *x + 32 > t->bytes ||
 			    layout_key_bytes(x->lengths) != key_bytes ||
 			    memcmp(x->data, key, key_bytes) != 0)
 				continue;

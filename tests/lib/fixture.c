@@ -115,7 +115,7 @@ enum store_moved fixture_move(struct store_worker *w, const void *key, size_t ke
 
 	index_lock(s->index, hash_key(s->table->hash_seed, key, key_bytes), &spot);
 	if (index_find(s->index, &spot, key, (unsigned)key_bytes, &e)) {
-		item = (struct layout_item *)(s->table->base + layout_word_offset(e.word));
+		item = (struct layout_item *)(s->table->base + layout_word_offset(e.word, s->table->unit_mask));
 		bytes = layout_item_bytes(key_bytes, layout_value_bytes(item->lengths));
 	}
 	index_unlock(s->index, &spot);

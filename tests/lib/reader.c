@@ -337,6 +337,7 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 	r->session.client = &r->client;
 	r->session.verbs = &verbs_reader;
 	r->session.sq_depth = 64;
+	r->session.unit_mask = t->unit_mask;
 	r->session.welcome = (struct wire_welcome){
 		.table_addr = (uintptr_t)t->base, .table_bytes = t->bytes, .stripes = t->stripes,
 		.scratch_offset = t->scratch_offset, .dir_offset = t->dir_offset,

@@ -245,7 +245,8 @@ static void check(void)
 		assert_int_equal(r.value_bytes, model[i].bytes);
 		assert_memory_equal(value, model[i].value, r.value_bytes);
 		const struct layout_item *item = (struct layout_item *)(f.table->base +
-									layout_word_offset(r.word));
+									layout_word_offset(r.word,
+											   f.table->unit_mask));
 		if (!model[i].wall_ms) {
 			assert_int_equal(item->expiry_ms, 0);
 			continue;

@@ -195,31 +195,67 @@ static void test_even_shares(void **state)
 		assert_in_range(count[i], HASHES / n * 9 / 10, HASHES / n * 11 / 10);
 }
 
-/* A link says of each fingerprint that was added that it may be behind it, of few others. */
-static void test_links(void **state)
+static uint64_t table_bytes_of(unsigned i)
 {
-	uint64_t link = layout_link(12345, 9) | layout_epoch_bits(6, 3);
-	const unsigned fps[] = { 0, 77, (1u << LAYOUT_FP_BITS) - 1 };
+	return 16ull << 20 << i;
+}
+#define TABLES 17u /* 16 MiB to 1 TiB */
+
+/* The location's bits are as many as the table needs, a fingerprint's the others. */
+static void test_masks(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < TABLES; i++) {
+		uint64_t bytes = table_bytes_of(i), mask = layout_unit_mask(bytes);
+		assert_int_equal(mask, bytes / LAYOUT_UNIT_BYTES - 1);
+		assert_int_equal(layout_unit_mask(bytes - 4096), mask);
+		if (i + 1 < TABLES)
+			assert_int_equal(layout_unit_mask(bytes + 4096), 2 * mask + 1);
+		assert_int_equal(layout_fp_mask(mask) & mask, 0);
+		assert_int_equal(__builtin_popcountll(layout_fp_mask(mask) | mask),
+				 LAYOUT_LOC_BITS + LAYOUT_FP_BITS);
+		assert_int_equal(layout_fp(~0ull, mask), layout_fp_mask(mask));
+	}
+	assert_int_equal(table_bytes_of(TABLES - 1), LAYOUT_TABLE_BYTES_MAX);
+	assert_int_equal(layout_unit_mask(LAYOUT_TABLE_BYTES_MAX), LAYOUT_LOC_MASK);
+}
+
+/* A link says of each fingerprint that was added that it may be behind it, of few others. */
+static void check_links(uint64_t mask, unsigned entries, unsigned per_mille_max)
+{
+	const unsigned rounds = 100, others = 1000;
 	unsigned may = 0;
 
-	(void)state;
-	for (unsigned fp = 0; fp < 1u << LAYOUT_FP_BITS; fp++)
-		assert_false(layout_link_may_lead_to(link, fp));
-	for (unsigned i = 0; i < 3; i++) {
-		uint64_t more = link | layout_class(fps[i]);
-		assert_true(layout_is_same_link(link, more));
-		link = more;
+	for (unsigned round = 0; round < rounds; round++) {
+		uint64_t first = layout_link(12345, round) | layout_epoch_bits(6, 3), link = first;
+		uint64_t fp[8];
+		for (unsigned i = 0; i < entries; i++) {
+			fp[i] = layout_fp(next_random(), mask);
+			assert_false(i == 0 && layout_link_may_lead_to(link, fp[i], mask));
+			link |= layout_filter(fp[i], mask);
+			assert_true(layout_is_same_link(link, first, mask));
+		}
+		for (unsigned i = 0; i < entries; i++)
+			assert_true(layout_link_may_lead_to(link, fp[i], mask));
+		for (unsigned i = 0; i < others; i++)
+			may += layout_link_may_lead_to(link, layout_fp(next_random(), mask), mask);
+		assert_true(layout_word_is_chain(link));
+		assert_int_equal(layout_word_unit(link, mask), 12345);
+		assert_int_equal(link & LAYOUT_EPOCH_MASK, layout_epoch_bits(6, 3));
+		assert_false(layout_is_same_link(link, layout_link(12345, round + 1), mask));
+		assert_false(layout_is_same_link(link, layout_link(12346, round), mask));
 	}
-	for (unsigned i = 0; i < 3; i++)
-		assert_true(layout_link_may_lead_to(link, fps[i]));
-	for (unsigned fp = 0; fp < 1u << LAYOUT_FP_BITS; fp++)
-		may += layout_link_may_lead_to(link, fp);
-	assert_in_range(may, 1, 3 * (1u << LAYOUT_FP_BITS) / LAYOUT_CLASSES + 3);
-	assert_true(layout_word_is_chain(link));
-	assert_int_equal(layout_word_unit(link), 12345);
-	assert_int_equal(link & LAYOUT_EPOCH_MASK, layout_epoch_bits(6, 3));
-	assert_false(layout_is_same_link(link, layout_link(12345, 10)));
-	assert_false(layout_is_same_link(layout_link(12346, 9), layout_link(12345, 9)));
+	assert_in_range(may, 0, rounds * others / 1000 * per_mille_max);
+}
+
+static void test_links(void **state)
+{
+	(void)state;
+	check_links(LAYOUT_LOC_MASK, 2, 80);             /* 12 bits */
+	check_links(LAYOUT_LOC_MASK, 4, 370);
+	check_links(layout_unit_mask(3ull << 30), 2, 25); /* 20 bits */
+	check_links(layout_unit_mask(3ull << 30), 4, 120);
+	check_links(layout_unit_mask(64ull << 20), 4, 60);
 }
 
 static void test_views(void **state)
@@ -278,24 +314,26 @@ static void test_lengths(void **state)
 
 static void test_words(void **state)
 {
-	uint64_t unit_max = (1ull << LAYOUT_LOC_BITS) - 1;
-	unsigned len_max = (1u << LAYOUT_LEN_BITS) - 1, fp_max = (1u << LAYOUT_FP_BITS) - 1;
+	unsigned len_max = (1u << LAYOUT_LEN_BITS) - 1;
 
 	(void)state;
-	for (unsigned i = 0; i < 10000; i++) {
-		uint64_t unit = next_random() & unit_max;
-		unsigned len = (unsigned)next_random() & len_max, fp = (unsigned)next_random() & fp_max;
-		uint64_t word = layout_word(unit, len, fp);
+	for (unsigned i = 0; i < 20000; i++) {
+		uint64_t mask = layout_unit_mask(table_bytes_of(i % TABLES));
+		uint64_t unit = next_random() & mask, fp = layout_fp(next_random(), mask);
+		unsigned len = (unsigned)next_random() & len_max;
+		uint64_t word = layout_word(unit ? unit : 1, len, fp);
 		assert_int_equal(word & LAYOUT_EPOCH_MASK, 0);
 		word |= (next_random() & LAYOUT_EPOCH_MASK); /* whatever the epoch is */
-		assert_int_equal(layout_word_unit(word), unit);
-		assert_int_equal(layout_word_offset(word), unit * LAYOUT_UNIT_BYTES);
+		assert_int_equal(layout_word_unit(word, mask), unit ? unit : 1);
+		assert_int_equal(layout_word_offset(word, mask),
+				 (unit ? unit : 1) * LAYOUT_UNIT_BYTES);
 		assert_int_equal(layout_word_len_code(word), len);
-		assert_int_equal(layout_word_fp(word), fp);
-		assert_int_equal(layout_word_is_empty(word), unit == 0);
-		assert_int_equal(layout_word_is_chain(word), unit != 0 && len == 0);
+		assert_int_equal(layout_word_fp(word, mask), fp);
+		assert_false(layout_word_is_empty(word));
+		assert_int_equal(layout_word_is_chain(word), len == 0);
+		assert_true(layout_word_is_empty(word & LAYOUT_EPOCH_MASK));
 	}
-	assert_true((unit_max + 1) * LAYOUT_UNIT_BYTES >= LAYOUT_TABLE_BYTES_MAX);
+	assert_true((LAYOUT_LOC_MASK + 1) * LAYOUT_UNIT_BYTES >= LAYOUT_TABLE_BYTES_MAX);
 }
 
 static void write_epoch(uint64_t *word, unsigned i, unsigned epoch)
@@ -379,11 +417,15 @@ static void test_items(void **state)
 /* Bucket, fingerprint and stripe of a key must not follow from one another. */
 static void test_fingerprint_bits(void **state)
 {
-	unsigned bits = LAYOUT_BASE_BITS + LAYOUT_LEVEL_MAX + 2;
-
 	(void)state;
-	assert_true(64 - bits >= LAYOUT_FP_BITS);
-	assert_int_equal(layout_fp(0xffffffffffffffffull << LAYOUT_FP_BITS), 0);
+	for (unsigned i = 0; i < TABLES; i++) {
+		uint64_t bytes = table_bytes_of(i), mask = layout_unit_mask(bytes);
+		/* Groups of two buckets, and the place in a group, in a quarter of the table. */
+		unsigned address = 63 - (unsigned)__builtin_clzll(bytes / 4 / LAYOUT_BUCKET_BYTES) + 2;
+		unsigned fp = (unsigned)__builtin_popcountll(layout_fp_mask(mask));
+		assert_true(address + fp <= 64);
+		assert_int_equal(layout_fp(~0ull << fp, mask), 0);
+	}
 	assert_int_equal(layout_stripe(0x123456789abcdefull, 1 << 20), 0xbcdef);
 }
 
@@ -391,6 +433,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_masks),
 		cmocka_unit_test(test_links),
 		cmocka_unit_test(test_bijection),
 		cmocka_unit_test(test_moves_within_a_group),

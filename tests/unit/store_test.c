@@ -325,7 +325,7 @@ static struct index_entry entry_of(const char *key, size_t key_bytes)
 /* The offset of a key's item. */
 static uint64_t offset_of(const char *key, size_t key_bytes)
 {
-	return layout_word_offset(entry_of(key, key_bytes).word);
+	return layout_word_offset(entry_of(key, key_bytes).word, f.table->unit_mask);
 }
 
 /* Of so many bits one is flipped: all in a test of full size, else every n-th of each
