@@ -17,8 +17,6 @@
 #include "tests/torture/value.h"
 
 #define BATCH 8
-/* As long as kvd's stop, nearly: what takes that long waited for kvd. */
-#define BLOCKED_NS 150000000ull
 
 struct thread {
 	const struct settings *settings;
@@ -28,8 +26,10 @@ struct thread {
 	struct history *history;
 	int client_number;
 	int number;
+	int tid;
 	bool is_reader;
 	bool is_filler;
+	uint64_t gets_unaided;
 	uint64_t random;
 	uint8_t *value[BATCH];
 	pthread_t id;
@@ -167,15 +167,47 @@ static struct linear_op *invoke(struct thread *t, enum linear_kind kind, uint64_
 	return op;
 }
 
-/* A GET must not wait for a kvd that is stopped. */
-static void count_get(struct thread *t, uint64_t began_ns, uint64_t stopped_ns)
+/* A GET that needs no help of kvd's, and what the session had done before. */
+struct unaided {
+	uint64_t stopped_ns; /* since when kvd is; 0: it runs */
+	struct kvd_counters before;
+};
+
+static struct reading *reading_of(struct thread *t)
 {
-	if (!stopped_ns)
+	return &t->board->reading[t->client_number][t->number];
+}
+
+static void get_begins(struct thread *t, struct unaided *get)
+{
+	struct reading *r = reading_of(t);
+
+	if (!t->is_reader)
 		return;
-	if (atomic_load(&t->board->stop_began_ns) == stopped_ns)
+	get->stopped_ns = atomic_load(&t->board->stop_began_ns);
+	kvd_session_counters(t->session, &get->before);
+	r->began = get->stopped_ns ? effort_of(getpid(), t->tid) : (struct effort){ 0 };
+	atomic_store(&r->get, ++t->gets_unaided); /* partner: is_blocked() in stop.c */
+}
+
+static void get_ended(struct thread *t, const struct unaided *get)
+{
+	struct reading *r = reading_of(t);
+	struct kvd_counters now;
+
+	if (!t->is_reader)
+		return;
+	if (get->stopped_ns && atomic_load(&t->board->stop_began_ns) == get->stopped_ns)
 		atomic_fetch_add(&t->board->gets_while_stopped, 1);
-	else if (history_now_ns() - began_ns > BLOCKED_NS)
-		atomic_fetch_add(&t->board->blocked, 1);
+	atomic_store(&r->get, 0);
+	if (!atomic_exchange(&r->is_blamed, false))
+		return;
+	kvd_session_counters(t->session, &now);
+	fprintf(stderr, "client %d: a GET with %" PRIu64 " READs, %" PRIu64 " retries, %" PRIu64 " messages, %"
+		PRIu64 " fallbacks, %" PRIu64 " connections waited\n", t->client_number,
+		now.reads - get->before.reads, now.retries - get->before.retries,
+		now.messages - get->before.messages, now.fallbacks - get->before.fallbacks,
+		now.reconnects - get->before.reconnects);
 }
 
 static void do_get(struct thread *t, uint64_t key)
@@ -184,24 +216,25 @@ static void do_get(struct thread *t, uint64_t key)
 	size_t key_bytes = make_key(t, key, text), bytes = 0;
 	uint64_t version = 0;
 	void *value = NULL;
-	uint64_t stopped_ns = atomic_load(&t->board->stop_began_ns);
 	struct linear_op *op = invoke(t, LINEAR_GET, key, 0);
+	struct unaided get;
 	int rc;
 
 	if (!op)
 		return;
-	uint64_t began_ns = op->invoke_ns;
+	get_begins(t, &get);
 	if (roll(t, 4)) {
 		rc = kvd_get(t->session, text, key_bytes, t->value[0], t->settings->value_bytes_max,
 			     &bytes, &version);
+		get_ended(t, &get);
 		got(t, op, rc, t->value[0], bytes, version);
 	} else {
 		rc = kvd_get_alloc(t->session, text, key_bytes, &value, &bytes, &version);
+		get_ended(t, &get);
 		got(t, op, rc, value, bytes, version);
 		if (rc == KVD_OK)
 			free(value);
 	}
-	count_get(t, began_ns, stopped_ns);
 }
 
 static void do_put(struct thread *t, uint64_t key)
@@ -317,7 +350,7 @@ static void fill(struct thread *t)
 static void read_filled(struct thread *t)
 {
 	uint64_t n = atomic_load(&t->board->filled);
-	uint64_t stopped_ns = atomic_load(&t->board->stop_began_ns), began_ns = history_now_ns();
+	struct unaided get;
 	char text[64];
 	size_t bytes;
 
@@ -325,8 +358,10 @@ static void read_filled(struct thread *t)
 		return;
 	uint64_t i = roll(t, 4) ? roll(t, n) : n - 1, key = KEYS_MAX + i;
 	size_t key_bytes = make_key(t, key, text);
+	get_begins(t, &get);
 	int rc = kvd_get(t->session, text, key_bytes, t->value[0], t->settings->value_bytes_max,
 			 &bytes, NULL);
+	get_ended(t, &get);
 	if (rc == KVD_NOT_FOUND && t->settings->is_flipping)
 		return;
 	if (rc == KVD_NOT_FOUND)
@@ -335,7 +370,6 @@ static void read_filled(struct thread *t)
 		judge_error(t, "GET", key, rc);
 	else if (value_check(t->value[0], bytes, key) != i + 1)
 		wrong(t, "bytes that nobody stored came from a GET", key, rc);
-	count_get(t, began_ns, stopped_ns);
 }
 
 /* ------------------------------------------------------------------------ loop */
@@ -395,13 +429,17 @@ static void *run(void *arg)
 	struct thread *t = arg;
 	int rc = begin(t);
 
+	t->tid = gettid();
 	if (rc < 0) {
 		fprintf(stderr, "WRONG: client %d can't begin: %s\n", t->client_number,
 			kvd_client_error(t->client));
 		atomic_fetch_add(&t->board->wrong, 1);
 	}
+	if (rc == 0 && t->is_reader)
+		atomic_store(&reading_of(t)->tid, t->tid);
 	while (rc == 0 && !atomic_load(&t->board->stop))
 		one_operation(t);
+	atomic_store(&reading_of(t)->tid, 0);
 	if (rc == 0)
 		count_up(t);
 	kvd_session_delete(&t->session);

@@ -20,12 +20,11 @@
 
 #include "common/opt.h"
 #include "tests/lib/history.h"
+#include "tests/torture/stop.h"
 #include "tests/torture/torture.h"
 #include "tests/torture/value.h"
 
 #define END_MS_MAX 30000
-#define STOPPED_MS 300
-#define SILENT_MS 3000 /* until then one of the readers has to have got a GET through */
 #define TOLD_MAX 60
 
 struct run {
@@ -38,7 +37,8 @@ struct run {
 	const char *history_file;
 	const char *until;
 	uint64_t random;
-	uint64_t kills, stops, silent_stops;
+	uint64_t kills;
+	struct stops stops;
 	uint64_t next_kill_ns, next_stop_ns;
 };
 
@@ -61,6 +61,7 @@ static uint64_t roll(struct run *r, uint64_t n)
 static void start_client(struct run *r, int i)
 {
 	fflush(NULL);
+	memset(r->board->reading[i], 0, sizeof r->board->reading[i]);
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -128,30 +129,6 @@ static void end_clients(struct run *r)
 
 /* ------------------------------------------------------------------------- run */
 
-/* kvd sleeps; whoever reads goes on. */
-static void stop_kvd(struct run *r)
-{
-	struct board *b = r->board;
-	uint64_t before = atomic_load(&b->gets_while_stopped);
-
-	if (kill(r->kvd_pid, SIGSTOP)) {
-		wrong(r, "kvd can't be stopped:", errno);
-		return;
-	}
-	/* The signal needs a moment to reach all of its threads. */
-	poll(NULL, 0, 10);
-	atomic_store(&b->stop_began_ns, history_now_ns());
-	poll(NULL, 0, STOPPED_MS);
-	/* On a crowded machine the readers may have had no turn. */
-	for (int ms = STOPPED_MS; ms < SILENT_MS && atomic_load(&b->gets_while_stopped) == before;
-	     ms += 5)
-		poll(NULL, 0, 5);
-	atomic_store(&b->stop_began_ns, 0);
-	kill(r->kvd_pid, SIGCONT);
-	r->stops++;
-	r->silent_stops += atomic_load(&b->gets_while_stopped) == before;
-}
-
 static void run(struct run *r)
 {
 	uint64_t now = history_now_ns(), end = now + (uint64_t)r->settings.seconds * 1000000000ull;
@@ -171,7 +148,10 @@ static void run(struct run *r)
 							1000000ull;
 		}
 		if (r->kvd_pid && now >= r->next_stop_ns) {
-			stop_kvd(r);
+			int rc = stop_once(&r->stops, r->board, r->settings.readers, r->pid,
+					   r->kvd_pid);
+			if (rc)
+				wrong(r, "kvd can't be stopped:", rc);
 			r->next_stop_ns = history_now_ns() + (uint64_t)r->stop_ms * 1000000ull;
 		}
 	}
@@ -252,13 +232,16 @@ static bool is_stop_fine(struct run *r)
 {
 	if (!r->settings.readers)
 		return true;
-	if (r->silent_stops)
+	if (r->stops.silent)
 		fprintf(stderr, "WRONG: %" PRIu64 " of %" PRIu64 " stops of kvd without a GET\n",
-			r->silent_stops, r->stops);
+			r->stops.silent, r->stops.count);
+	if (r->stops.no_time)
+		fprintf(stderr, "the readers had no time for a GET in %" PRIu64 " of %" PRIu64
+			" stops of kvd\n", r->stops.no_time, r->stops.count);
 	if (atomic_load(&r->board->blocked))
 		fprintf(stderr, "WRONG: %" PRIu64 " GETs waited for a kvd that was stopped\n",
 			atomic_load(&r->board->blocked));
-	return !r->silent_stops && !atomic_load(&r->board->blocked);
+	return !r->stops.silent && !atomic_load(&r->board->blocked);
 }
 
 static int report(struct run *r)
@@ -279,7 +262,7 @@ static int report(struct run *r)
 	       " dels, %" PRIu64 " unknown), %" PRIu64 " kills, %" PRIu64 " stops (%" PRIu64
 	       " gets), %" PRIu64 " keys filled, %" PRIu64 " retries, %" PRIu64 " fallbacks, %" PRIu64
 	       " errors: %s\n", r->settings.seed, n, kinds[LINEAR_GET], kinds[LINEAR_PUT],
-	       kinds[LINEAR_DEL], unknown, r->kills, r->stops, atomic_load(&b->gets_while_stopped),
+	       kinds[LINEAR_DEL], unknown, r->kills, r->stops.count, atomic_load(&b->gets_while_stopped),
 	       atomic_load(&b->filled), atomic_load(&b->retries), atomic_load(&b->fallbacks),
 	       atomic_load(&b->errors), bad ? "WRONG" : "fine");
 	free(ops);

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/torture/effort.h"
+
 #define THREADS_MAX 16
 #define CLIENTS_MAX 64
 #define KEYS_MAX 1024
@@ -36,6 +38,15 @@ struct settings {
 	bool is_flipping;
 };
 
+/* What a reader tells of itself, for the time in which kvd is stopped. */
+struct reading {
+	_Atomic int tid; /* 0: it is not connected */
+	/* The GET that it is in, a number of its own; 0: none. */
+	_Atomic uint64_t get;
+	struct effort began; /* with it; all zeros: before kvd was stopped */
+	_Atomic bool is_blamed; /* the GET, for waiting */
+};
+
 /* Memory that all processes share. */
 struct board {
 	_Atomic bool stop;
@@ -48,7 +59,8 @@ struct board {
 	/* kvd is stopped: its number, the time it began, GETs of readers since. */
 	_Atomic uint64_t stop_began_ns;
 	_Atomic uint64_t gets_while_stopped;
-	_Atomic uint64_t blocked; /* GETs that took until kvd went on */
+	_Atomic uint64_t blocked; /* GETs that waited for it */
+	struct reading reading[CLIENTS_MAX][THREADS_MAX];
 };
 
 /* One client process: never returns. */
