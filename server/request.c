@@ -90,7 +90,7 @@ static struct store_change change_of(const struct request *r)
 	};
 }
 
-/* It is told after a while, and closed: see listen.c. */
+/* It is told after a while, and closed: see burial.c. */
 static enum request_fate deny(struct request *r)
 {
 	struct conn *c = r->conn;

@@ -407,9 +407,12 @@ void server_delete(struct server *s);
 int listen_start(struct host *host, struct err *err);
 int listen_run(struct host *host); /* until a signal asks to stop */
 void listen_stop(struct host *host);
-void conn_done(struct conn *conn); /* worker: gives it back */
-/* Any thread: whether its queue pair has just these remote rights; else it is in error. */
+
+/* arrival.c: any thread: whether its queue pair has just these remote rights; else it is
+ * in error. */
 bool conn_check_rights(struct conn *conn, int rights);
+/* burial.c */
+void conn_done(struct conn *conn); /* worker: gives it back */
 /* Any thread: has its worker end it; `reason` is static. */
 void conn_drop(struct conn *conn, const char *reason);
 
