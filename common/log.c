@@ -102,16 +102,20 @@ static size_t at_most(int wanted, size_t room)
 	return (size_t)wanted < room ? (size_t)wanted : room - 1;
 }
 
+bool log_shows(enum log_level level)
+{
+	return level <= atomic_load_explicit(&level_max, memory_order_relaxed);
+}
+
 /* Callers often log what errno says, so it is left as it was. */
-__attribute__((format(printf, 2, 0)))
-static void log_line(enum log_level level, const char *format, va_list args)
+void log_args(enum log_level level, const char *format, va_list args)
 {
 	static const char *const names[] = { "error", "warning", "info", "debug" };
 	char line[LINE_BYTES_MAX];
 	int errno_before = errno;
 	size_t bytes;
 
-	if (level > atomic_load_explicit(&level_max, memory_order_relaxed))
+	if (!log_shows(level))
 		return;
 	bytes = at_most(snprintf(line, sizeof line, "%s: %s: ", program, names[level]),
 			sizeof line);
@@ -132,7 +136,7 @@ static void log_line(enum log_level level, const char *format, va_list args)
 	do {                                    \
 		va_list args;                   \
 		va_start(args, format);         \
-		log_line(level, format, args);  \
+		log_args(level, format, args);  \
 		va_end(args);                   \
 	} while (0)
 
@@ -154,26 +158,4 @@ void log_info(const char *format, ...)
 void log_debug(const char *format, ...)
 {
 	LOG_BODY(LOG_LEVEL_DEBUG);
-}
-
-void log_some(struct log_limit *limit, const char *format, ...)
-{
-	struct timespec ts;
-	va_list args;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	unsigned long long now = (unsigned long long)ts.tv_sec * 1000000000 +
-				 (unsigned long long)ts.tv_nsec;
-	if (now - limit->second_ns > 1000000000) {
-		if (limit->unsaid)
-			log_warn("and %u more like it", limit->unsaid);
-		*limit = (struct log_limit){ .second_ns = now };
-	}
-	if (limit->said++ >= LOG_LIMIT) {
-		limit->unsaid++;
-		return;
-	}
-	va_start(args, format);
-	log_line(LOG_LEVEL_WARN, format, args);
-	va_end(args);
 }

@@ -7,6 +7,7 @@
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 
 #include "common/err.h"
@@ -21,19 +22,15 @@ void log_set_level(enum log_level level);
  * threads.  0, or -1 after setting err: nobody listens there. */
 int log_direct(enum log_to to, struct err *err);
 
-/* What a peer can make it say again and again: LOG_LIMIT lines a second, then how many
- * more there were.  One thread's. */
-#define LOG_LIMIT 20u
-struct log_limit {
-	unsigned long long second_ns;
-	unsigned said, unsaid;
-};
-void log_some(struct log_limit *limit, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+/* Whether a line of that level is written. */
+bool log_shows(enum log_level level);
 
+/* What peers can cause as often as they like goes by log_limited(): log_limit.h. */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_args(enum log_level level, const char *format, va_list args)
+	__attribute__((format(printf, 2, 0)));
 
 #endif

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/log_limit.h"
 #include "server/conns.h"
 
 #define CREDITS_DEFAULT 32u
@@ -21,9 +22,6 @@
 #define PULL_SENDS 8u
 #define UNSIGNALED_SENDS 32u /* twice what reply.c posts from signal to signal */
 #define HANDSHAKES_PART 2 /* a half of all connections */
-
-/* Of what peers do. */
-static struct log_limit limit_said;
 
 static void refuse(struct server *s, struct rdma_cm_id *id, enum wire_refusal why,
 		   uint32_t limit)
@@ -156,7 +154,7 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 								  : s->limits.rd_atom;
 
 	if (!c || new_qp(c, c->worker, peer, &err)) {
-		log_error("no connection for %s: %s", c ? c->peer.text : "a peer", err.text);
+		log_limited(LOG_LEVEL_ERROR, "no connection for a peer", "no connection for %s: %s", c ? c->peer.text : "a peer", err.text);
 		if (c)
 			free(c->lock_note);
 		free(c);
@@ -176,7 +174,8 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	worker_give(c->worker, c);
 	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
 	if (s->verbs->accept(id, &param)) {
-		log_error("accepting %s failed: %s", c->peer.text, strerror(errno));
+		log_limited(LOG_LEVEL_ERROR, "accepting failed", "accepting %s failed: %s", c->peer.text,
+			    strerror(errno));
 		conn_drop(c, "it could not be accepted");
 		return;
 	}
@@ -253,12 +252,13 @@ void arrival_asked(struct host *h, struct rdma_cm_event *e)
 	if (!s)
 		s = h->servers;
 	if (refusal != WIRE_ACCEPTED) {
-		log_some(&limit_said, "refused %s: %s", peer.text, why[refusal]);
+		log_limited(LOG_LEVEL_WARN, why[refusal], "refused %s: %s", peer.text, why[refusal]);
 		refuse(s, id, refusal, limit);
 		return;
 	}
 	if (s->space != request.space)
-		log_some(&limit_said, "%s asks for a namespace that is none: its hello will be denied", peer.text);
+		log_limited(LOG_LEVEL_WARN, why[WIRE_REFUSED_SPACE],
+			    "%s asks for a namespace that is none: its hello will be denied", peer.text);
 	make_room(h);
 	accept_conn(s, id, &request, &asked);
 }

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 
 #include "common/log.h"
+#include "common/log_limit.h"
 #include "server/conns.h"
 
 #define HELLO_NS_MAX 10000000000ull
@@ -98,6 +99,7 @@ void burial_look(struct host *h)
 	if (now - h->looked_ns < LOOK_NS)
 		return;
 	h->looked_ns = now;
+	log_limit_tell(now, false);
 	for (unsigned i = 0; i < h->server_count; i++)
 		for (struct conn *c = h->servers[i].conns; c; c = c->all_next)
 			look_after_conn(c, now);

@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/log_limit.h"
 #include "server/lockinbox.h"
 #include "server/lockqueue.h"
 #include "server/loopback.h"
@@ -198,8 +199,9 @@ static bool hand_over(struct locker *l, struct queue *q, uint64_t word)
 
 static void fence(struct locker *l, struct queue *q, uint64_t word)
 {
-	log_warn("connection %llu holds a lock for longer than its lease and others wait: it is cut "
-		 "off", (unsigned long long)layout_token_connection(word));
+	log_limited(LOG_LEVEL_WARN, "a lock held for longer than its lease",
+		    "connection %llu holds a lock for longer than its lease and others wait: it is cut "
+		    "off", (unsigned long long)layout_token_connection(word));
 	atomic_fetch_add_explicit(&l->fenced, 1, memory_order_relaxed);
 	worker_fence_id(l->server, layout_token_connection(word), 0);
 	q->since_ns = clock_ns(); /* until it is dead */
@@ -317,8 +319,9 @@ static void on_dead(struct locker *l, uint64_t connection_id)
 	}
 	atomic_fetch_add_explicit(&l->recovered, count, memory_order_relaxed);
 	if (count)
-		log_info("released %u lock%s of connection %llu, which is gone", count,
-			 count == 1 ? "" : "s", (unsigned long long)connection_id);
+		log_limited(LOG_LEVEL_INFO, "locks of a connection that is gone released",
+			    "released %u lock%s of connection %llu, which is gone", count,
+			    count == 1 ? "" : "s", (unsigned long long)connection_id);
 }
 
 static void on_forget(struct locker *l, struct conn *conn)

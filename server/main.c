@@ -15,6 +15,7 @@
 
 #include "common/doctor.h"
 #include "common/log.h"
+#include "common/log_limit.h"
 #include "common/opt.h"
 #include "server/event.h"
 #include "server/http.h"
@@ -213,6 +214,7 @@ static int serve(struct host *h)
 	if (s->options.ready_file)
 		unlink(s->options.ready_file);
 	take_apart(h);
+	log_limit_tell(clock_ns(), true);
 	log_info("stopped");
 	return status;
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
+#include "common/log_limit.h"
 #include "server/compact.h"
 #include "server/compute.h"
 #include "server/server.h"
@@ -295,9 +295,9 @@ void pull_completed(struct worker *w, struct pull *p, const struct ibv_wc *wc)
 		arrived(p);
 	} else {
 		if (wc->status != IBV_WC_WR_FLUSH_ERR)
-			log_warn("READ of a value from %s failed: %s (vendor error 0x%x)",
-				 p->conn->peer.text, ibv_wc_status_str(wc->status),
-				 wc->vendor_err);
+			log_limited(LOG_LEVEL_WARN, "READ of a value from a client failed",
+				    "READ of a value from %s failed: %s (vendor error 0x%x)",
+				    p->conn->peer.text, ibv_wc_status_str(wc->status), wc->vendor_err);
 		p->failed = true;
 	}
 	p->chunks_arrived++;

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/log.h"
+#include "common/log_limit.h"
 #include "server/server.h"
 
 #define SIGNAL_EVERY 16u
@@ -150,7 +150,8 @@ static bool flush_conn(struct worker *w, struct conn *c)
 			tx_free(w, t);
 	}
 	if (rc) {
-		log_error("posting a reply to %s failed: %s", c->peer.text, strerror(rc));
+		log_limited(LOG_LEVEL_ERROR, "posting a reply failed", "posting a reply to %s failed: %s",
+			    c->peer.text, strerror(rc));
 		conn_close(c, "replies can't be posted");
 		drop_chain(w, c);
 	}

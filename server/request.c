@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/log_limit.h"
 #include "server/change.h"
 #include "server/compute.h"
 #include "server/server.h"
@@ -96,9 +97,10 @@ static enum request_fate deny(struct request *r)
 	struct conn *c = r->conn;
 
 	atomic_fetch_add_explicit(&r->worker->server->denied, 1, memory_order_relaxed);
-	log_warn("%s: a hello that proves nothing (user '%.*s')", c->peer.text,
-		 auth_name_is_good((const char *)r->key, r->head->key_bytes) ? r->head->key_bytes : 0,
-		 (const char *)r->key);
+	log_limited(LOG_LEVEL_WARN, "a hello that proves nothing",
+		    "%s: a hello that proves nothing (user '%.*s')", c->peer.text,
+		    auth_name_is_good((const char *)r->key, r->head->key_bytes) ? r->head->key_bytes : 0,
+		    (const char *)r->key);
 	c->hello_id = r->head->request_id;
 	__atomic_store_n(&c->state, CONN_DENIED, __ATOMIC_RELAXED);
 	atomic_store(&c->denied_ns, clock_ns());

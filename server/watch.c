@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/log_limit.h"
 #include "server/event.h"
 #include "server/server.h"
 
@@ -25,7 +26,6 @@ struct watch {
 	pthread_t thread;
 	int stop_fd; /* the thread is to end */
 	int ruin_fd; /* kvd is */
-	struct log_limit limit;
 	bool rearm; /* a receive queue is not watched */
 	bool low[(1 + NAMESPACES_MAX) * LAYOUT_WORKERS_MAX];
 };
@@ -66,7 +66,7 @@ static void arm_low(struct watch *t)
 
 /* The connection stays until the event is acknowledged: its queue pair's destruction
  * waits for that. */
-static void on_qp(struct watch *t, const struct ibv_async_event *e, enum event_action action,
+static void on_qp(const struct ibv_async_event *e, enum event_action action,
 		  const char *words)
 {
 	struct conn *c = e->element.qp->qp_context;
@@ -78,8 +78,8 @@ static void on_qp(struct watch *t, const struct ibv_async_event *e, enum event_a
 		atomic_store(&c->last_wqe, true);
 		worker_wake(c->worker);
 	} else {
-		log_some(&t->limit, "%s: %s (%s)", c->peer.text, words,
-			 ibv_event_type_str(e->event_type));
+		log_limited(LOG_LEVEL_WARN, words, "%s: %s (%s)", c->peer.text, words,
+			    ibv_event_type_str(e->event_type));
 		conn_drop(c, words);
 	}
 }
@@ -141,7 +141,7 @@ static void take_events(struct watch *t)
 	while (!s->verbs->get_async_event(s->ctx, &e)) {
 		enum event_action action = event_judge(e.event_type, &words);
 		if (action == EVENT_CONN || action == EVENT_DRAIN)
-			on_qp(t, &e, action, words);
+			on_qp(&e, action, words);
 		else if (e.event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
 			on_low(t, &e, words);
 		else if (action != EVENT_PASS)

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/log_limit.h"
 #include "server/compact.h"
 #include "server/expire.h"
 #include "server/server.h"
@@ -107,8 +108,8 @@ void conn_close(struct conn *c, const char *reason)
 
 	if (c->state == CONN_CLOSING)
 		return;
-	log_info("connection %llu from %s closed: %s", (unsigned long long)c->connection_id,
-		 c->peer.text, reason);
+	log_limited(LOG_LEVEL_INFO, reason, "connection %llu from %s closed: %s",
+		    (unsigned long long)c->connection_id, c->peer.text, reason);
 	if (c->state == CONN_READY)
 		atomic_fetch_sub_explicit(&w->server->connections, 1, memory_order_relaxed);
 	else

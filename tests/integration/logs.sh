@@ -35,6 +35,40 @@ wait_for gets || fail "get"
 stop_kvd
 [ "$(wc -l <"$kvd_log")" = "$lines" ] || { tail "$kvd_log"; fail "lines below the level"; }
 
+# Peers can't fill the log: of each reason some lines, and how many more there were.
+# limited PATTERN N: N of them happened, and are told or counted.
+limited() {
+	local said more
+	said=$(grep -Ec "$1" "$kvd_log")
+	more=$(sed -n "s/^kvd: ${1%%: *}: \([0-9]*\) more like this suppressed in the last [0-9]* s: .*/\1/p" "$kvd_log" |
+		awk '{ n += $1 } END { print n + 0 }')
+	say "$said of $2 were said, $more suppressed in $((SECONDS + 1)) s"
+	[ "$said" -ge 60 ] && [ "$said" -le $(((60 + SECONDS + 1) * ${3:-1})) ] || fail "$said lines: $1"
+	[ $((said + more)) = "$2" ] || fail "$said lines and $more more are not $2"
+}
+attack=$KVD_BUILD/tests/attack/attack
+start_kvd --handshakes 0
+SECONDS=0
+timeout 300 "$attack" "$KVD_ADDR" guess 400 1 4 >"$tmp/out" || fail "guess"
+stop_kvd
+limited 'info: connection [0-9]+ from [^ ]+:[0-9]+ closed: ' 400 4
+start_kvd --handshakes 0 --connections 1
+open_batch
+ask "put key value"
+SECONDS=0
+timeout 300 "$attack" "$KVD_ADDR" guess 300 1 4 >"$tmp/out" || fail "guess"
+# Told within a while, also if nothing more is refused.
+wait_for logged 'warning: [0-9]+ more like this suppressed in the last [0-9]+ s: the limit of connections' ||
+	fail "what was suppressed is not told"
+close_batch 0
+stop_kvd
+limited 'warning: refused [^ ]+:[0-9]+: .*--connections' 300
+# With "debug" nothing is left out.
+start_kvd --handshakes 0 --log-level debug
+timeout 300 "$attack" "$KVD_ADDR" guess 100 1 4 >"$tmp/out" || fail "guess"
+stop_kvd
+[ "$(grep -Ec 'info: connection [0-9]+ from [^ ]+ closed: ' "$kvd_log")" = 100 ] || fail "debug leaves lines out"
+
 # Where nobody listens it is an error, not silence.
 [ -e /run/systemd/journal/socket ] || {
 	expect 1 kvd --listen "$KVD_TEST_ADDR:0" --memory 16M --log-to journal
