@@ -229,6 +229,25 @@ class Test(unittest.TestCase):
         with self.assertRaises(TypeError):
             self.store.get(5)  # type: ignore[arg-type]
 
+    def test_namespaces(self) -> None:
+        """Tables of one server: by an argument, or behind the address."""
+        self.store["key"] = b"default"
+        with kvd.connect(ADDR, namespace="photos") as photos:
+            photos.flush()
+            self.assertIsNone(photos.get("key"))
+            photos["key"] = b"of photos"
+            self.assertEqual(self.store["key"], b"default")
+            with kvd.connect(ADDR + "/photos") as again:
+                self.assertEqual(again["key"], b"of photos")
+                again.flush()
+            self.assertEqual(self.store["key"], b"default")
+        with kvd.connect(ADDR, namespace="") as default:
+            self.assertEqual(default["key"], b"default")
+        with self.assertRaisesRegex(kvd.Error, "no such namespace"):
+            kvd.connect(ADDR, namespace="papers")
+        with self.assertRaisesRegex(kvd.Error, "no name of a namespace"):
+            kvd.connect(ADDR, namespace="../x")
+
     def test_structures(self) -> None:
         """As long as C's: tests/integration/python.sh says how long these are."""
         from kvd import _lib

@@ -6,7 +6,9 @@
  *	attack ADDR:PORT matrix VICTIM READER		every request, region, phase and rkey
  *	attack ADDR:PORT holdings VICTIM READER		what the software device hands over
  *	attack ADDR:PORT replay VICTIM			recorded and borrowed handshakes
- *	attack ADDR:PORT guess N SEED PROCESSES [WHO]	rkeys out of the air
+ *	attack ADDR:PORT guess N SEED PROCESSES [VICTIM [WHO]]
+ *							rkeys out of the air, at the victim's
+ *							addresses, as nobody or as WHO
  *	attack ADDR:PORT revoked VICTIM OTHER		until VICTIM is removed, and after
  *	attack ADDR:PORT/A across ADDR:PORT/B A B	a user of A: with B's rkeys on A's queue
  *							pairs, and at B's door
@@ -333,9 +335,22 @@ static void replay(struct raw *raw, const char *victim)
 
 /* --------------------------------------------------------------------- guess */
 
-/* READs with random rkeys: each costs the connection. */
+/* Anything, or what a neighbour of the real one in the device's list may have: half of
+ * the bits, then, are the real one's. */
+static uint32_t guess_rkey(struct raw *raw, uint32_t real)
+{
+	uint32_t rkey = (uint32_t)raw_random(raw);
+	static const uint32_t kept[] = { 0, 0, 0xffff, 0xffff0000 };
+	uint32_t keep = kept[raw_random(raw) % (sizeof kept / sizeof *kept)];
+
+	rkey = (rkey & ~keep) | (real & keep);
+	return rkey == real ? rkey + 1 : rkey;
+}
+
+/* Requests with guessed rkeys, at the addresses that are the real ones: each costs the
+ * connection. */
 static unsigned guess_some(struct raw *raw, long n, const struct credentials *who,
-			   uint64_t table_addr)
+			   const struct wire_welcome *known)
 {
 	unsigned refused = 0;
 
@@ -351,8 +366,11 @@ static unsigned guess_some(struct raw *raw, long n, const struct credentials *wh
 			if (raw_say_hello(&c, who) != WIRE_OK)
 				raw_die("kvd doesn't let a user in");
 		}
-		must_fail(&c, (unsigned)(raw_random(raw) % OPCODES), table_addr,
-			  (uint32_t)raw_random(raw), "by guessing");
+		bool lock = raw_random(raw) % 2;
+		uint64_t at = lock ? known->lock_addr + 8 * (raw_random(raw) % known->stripes)
+				   : known->table_addr + 8 * (raw_random(raw) % (known->table_bytes / 8));
+		must_fail(&c, (unsigned)(raw_random(raw) % OPCODES), at,
+			  guess_rkey(raw, lock ? known->lock_rkey : known->table_rkey), "by guessing");
 		raw_hang_up(&c);
 	}
 	return refused;
@@ -362,10 +380,17 @@ static void guess(const char *addr, int argc, char **argv)
 {
 	long n = atol(argv[0]), processes = argc > 2 ? atol(argv[2]) : 1;
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+	/* Somewhere, where nothing is known. */
+	struct wire_welcome known = { .table_addr = 0x700000000000, .table_bytes = 1 << 20,
+				      .lock_addr = 0x710000000000, .stripes = 1 << 10 };
 	struct credentials cred, *who = NULL;
 
 	if (argc > 3) {
 		cred = load(argv[3]);
+		learn_elsewhere(addr, &cred, &known);
+	}
+	if (argc > 4) {
+		cred = load(argv[4]);
 		who = &cred;
 	}
 	fflush(stdout);
@@ -376,7 +401,7 @@ static void guess(const char *addr, int argc, char **argv)
 		raw_open(&raw, addr);
 		raw.recvs = who ? 2 : 0;
 		raw.tolerant = true; /* such are counted as refused */
-		unsigned refused = guess_some(&raw, n / processes, who, 0x700000000000ull);
+		unsigned refused = guess_some(&raw, n / processes, who, &known);
 		printf("%u guesses, %u refused\n", tries, refused);
 		fflush(stdout);
 		_exit(0);

@@ -35,8 +35,8 @@ try replay "$tmp/writer"
 guesses=${KVD_ATTACK_GUESSES:-$(scaled $([ $soft = 1 ] && echo 3000 || echo 1000))}
 processes=$([ $soft = 1 ] && echo 4 || echo 1)
 [ "$guesses" -le 10000 ] || [ $soft = 0 ] || processes=32
-try guess "$guesses" "${KVD_ATTACK_SEED:-1}" $processes
-try guess "$(scaled 400)" 2 1 "$tmp/reader"
+try guess "$guesses" "${KVD_ATTACK_SEED:-1}" $processes "$tmp/writer"
+try guess "$(scaled 400)" 2 1 "$tmp/writer" "$tmp/reader"
 
 # What the device says of the rights of each queue pair: none until the hello, then
 # those of the role, READ (4) or READ and atomics (12), and never WRITE (2).

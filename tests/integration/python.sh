@@ -25,7 +25,7 @@ $cc -I"$KVD_SOURCE/client" "$tmp/sizes.c" -o "$tmp/sizes" || fail "compiling"
 export $("$tmp/sizes")
 export PYTHONPATH=$KVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=error
 
-start_kvd --memory 256M
+start_kvd --memory 256M --namespace photos:memory=32M
 $python "$KVD_SOURCE/python/test_kvd.py" >"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "python/test_kvd.py"; }
 tail -n 3 "$tmp/out"
 
@@ -35,7 +35,41 @@ if $python -c 'import numpy' 2>/dev/null; then
 	$python -m doctest -o ELLIPSIS "$tmp/README.md" >"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "python/README.md"; }
 fi
 
-# kvd goes away: an error that says so, and it works again with the next one.
+stop_kvd
+
+# Users, and those of a namespace.
+umask 077
+kvd init --users "$tmp/users" >"$tmp/admin" 2>/dev/null || fail "init"
+kvd init --users "$tmp/users.photos" --user ada >"$tmp/ada" 2>/dev/null || fail "init"
+start_kvd --memory 64M --users "$tmp/users" --namespace "photos:memory=32M,users=$tmp/users.photos"
+cat >"$tmp/users.py" <<'END'
+import os, sys
+import kvd
+
+addr, admin, ada = os.environ["KVD_ADDR"], *sys.argv[1:]
+
+
+def denied(words: str = "denied", **options: str) -> None:
+    try:
+        kvd.connect(addr, **options)
+    except kvd.Error as e:
+        assert e.code == -15 and words in str(e), str(e)
+        return
+    raise SystemExit(f"let in: {options}")
+
+
+with kvd.connect(addr, credentials=admin) as store, \
+        kvd.connect(addr, credentials=ada, namespace="photos") as photos:
+    store["key"] = b"default"
+    assert photos.get("key") is None
+    photos["key"] = b"of photos"
+    assert store["key"] == b"default" and photos["key"] == b"of photos"
+denied(credentials=ada)
+denied(credentials=admin, namespace="photos")
+denied(credentials=ada, namespace="nowhere")
+denied("who you are", credentials="")
+END
+$python "$tmp/users.py" "$tmp/admin" "$tmp/ada" >"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "users"; }
 stop_kvd
 
 if $python -m mypy --version >/dev/null 2>&1; then
