@@ -69,14 +69,22 @@ static int set_options(struct kvd_client *c, const struct kvd_options *options)
 	return 0;
 }
 
+/* As people call it, in what errors say. */
+static void name_space(struct addr *addr, const char *space)
+{
+	size_t bytes = strlen(addr->text);
+
+	if (*space)
+		snprintf(addr->text + bytes, sizeof addr->text - bytes, "/%s", space);
+}
+
 /* Where to, and which of the tables there. */
 static int set_server(struct kvd_client *c, const char *server)
 {
 	const char *name = c->options.namespace_name ? c->options.namespace_name
 						     : secure_getenv("KVD_NAMESPACE");
 	char address[ADDRESS_BYTES_MAX], space[SPACE_NAME_BYTES_MAX + 1];
-	size_t bytes;
-	int rc;
+	struct addr all[CLIENT_ADDRS_MAX];
 
 	c->options.namespace_name = NULL; /* the caller's memory */
 	if (!server)
@@ -88,18 +96,35 @@ static int set_server(struct kvd_client *c, const char *server)
 			return err_set(&c->err, KVD_EINVAL, "'%.80s' is no name of a namespace", name);
 		strcpy(space, name);
 	}
-	rc = addr_parse(&c->addr, address, &c->err);
-	if (rc)
-		return rc == ADDR_UNKNOWN ? KVD_ECONNECT : KVD_EINVAL;
+	int n = addr_parse_all(all, CLIENT_ADDRS_MAX, address, &c->err);
+	if (n < 0)
+		return n == ADDR_UNKNOWN ? KVD_ECONNECT : KVD_EINVAL;
+	for (int i = 0; i < n; i++)
+		name_space(&all[i], space);
+	c->addr = all[0];
+	c->other_count = (unsigned)n - 1;
+	memcpy(c->others, all + 1, c->other_count * sizeof all[0]);
 	if (!*space)
 		return 0;
 	if (auth_init())
 		return err_set(&c->err, KVD_EDEVICE, "libsodium does not start");
 	c->space = space_number(space);
-	/* As people call it, in what errors say. */
-	bytes = strlen(c->addr.text);
-	snprintf(c->addr.text + bytes, sizeof c->addr.text - bytes, "/%s", space);
 	return 0;
+}
+
+/* The device is chosen once: of the other addresses those that are for the same kind. */
+static void keep_same_device(struct kvd_client *c, const char *device)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < c->other_count; i++) {
+		struct device other;
+		struct err ignored;
+		if (!device_choose(&other, device, &c->others[i], &ignored) &&
+		    other.verbs == c->device.verbs)
+			c->others[kept++] = c->others[i];
+	}
+	c->other_count = kept;
 }
 
 /* Who the client is: see kvd.h. */
@@ -141,6 +166,7 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	if (!c)
 		return KVD_ENOMEM;
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->settling, NULL);
 	c->buffers = buffers_new();
 	if (!c->buffers)
 		return err_set(&c->err, KVD_ENOMEM, "out of memory");
@@ -158,6 +184,7 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	if (device_choose(&c->device, device, &c->addr, &c->err))
 		return KVD_EDEVICE;
 	c->verbs = c->device.verbs;
+	keep_same_device(c, device);
 	c->clock_tick_ns = coarse_tick_ns();
 	if (c->options.mirror_bytes != SIZE_MAX)
 		c->mirror = mirror_new(c->options.mirror_bytes);
@@ -176,6 +203,7 @@ void kvd_client_delete(kvd_client **client)
 	buffers_delete(c->buffers);
 	directory_leave(&c->directory);
 	auth_wipe(&c->credentials, sizeof c->credentials);
+	pthread_mutex_destroy(&c->settling);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 	*client = NULL;

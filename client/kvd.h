@@ -126,8 +126,10 @@ struct kvd_options {
 
 /*
  * Makes a client of the server at `server` ("host", "host:port", "[v6]:port";
- * the port is 7480 if left out); "/NAME" behind it names a namespace of that kvd.  Chooses the device but does not connect:
- * sessions do.  `options` may be NULL.  Like kvd_session_new, sets *client even
+ * the port is 7480 if left out); "/NAME" behind it names a namespace of that kvd.  Of a
+ * host with several addresses each is tried by the first session, IPv4 first, and the one
+ * at which kvd answers kept; the time-out is for all of them.  Chooses the device but
+ * does not connect: sessions do.  `options` may be NULL.  Like kvd_session_new, sets *client even
  * on an error (but for KVD_ENOMEM: then to NULL), so that kvd_client_error()
  * can tell it; delete it all the same.  Looks up host names, so may block.
  */

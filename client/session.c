@@ -311,9 +311,49 @@ void session_disconnect(struct kvd_session *s)
 		session_leave_device(s); /* it goes away only when nobody uses it */
 }
 
+/* Nobody there, or no way there: another address of the same name may be better. */
+static bool may_be_elsewhere(int rc)
+{
+	return rc == KVD_ECONNECT || rc == KVD_EDEVICE;
+}
+
+/*
+ * Tries a name's addresses, each for its part of the time; the first that kvd answers
+ * from is the client's from then on.  None: what is told is what the first one said.
+ * The client's `settling` held.
+ */
+static int settle(struct kvd_session *s)
+{
+	struct kvd_client *c = s->client;
+	struct addr first = c->addr;
+	int part_ms = c->options.timeout_ms / (int)(c->other_count + 1) + 1;
+	int first_rc = attempt(s, part_ms), rc = first_rc;
+	struct err said = s->err;
+
+	for (unsigned i = 0; i < c->other_count && may_be_elsewhere(rc); i++) {
+		c->addr = c->others[i];
+		rc = attempt(s, part_ms);
+	}
+	if (!may_be_elsewhere(rc)) {
+		c->other_count = 0;
+		return rc;
+	}
+	c->addr = first;
+	s->err = said;
+	return first_rc;
+}
+
 int session_connect(struct kvd_session *s)
 {
-	return attempt(s, s->client->options.timeout_ms);
+	struct kvd_client *c = s->client;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->settling);
+	bool settled = !c->other_count;
+	if (!settled)
+		rc = settle(s);
+	pthread_mutex_unlock(&c->settling);
+	return settled ? attempt(s, c->options.timeout_ms) : rc;
 }
 
 /* What another attempt may cure: kvd is being started again, the link is down. */

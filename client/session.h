@@ -48,9 +48,15 @@ struct op_memory {
 	uint64_t scratch[offsetof(struct layout_scratch, item) / sizeof(uint64_t)];
 };
 
+#define CLIENT_ADDRS_MAX 8u
+
 struct kvd_client {
 	struct kvd_options options;
-	struct addr addr; /* its text with the namespace */
+	struct addr addr; /* its text with the namespace; settled by the first session */
+	/* What else the server's name stands for, until that: session_connect(). */
+	struct addr others[CLIENT_ADDRS_MAX - 1];
+	unsigned other_count;
+	pthread_mutex_t settling; /* of addr and others; taken before `lock` */
 	uint64_t space;   /* space_number() of that */
 	struct device device;
 	const struct verbs *verbs;

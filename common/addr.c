@@ -46,7 +46,23 @@ static int split(const char *text, char *host, size_t host_bytes, const char **p
 	return 0;
 }
 
-int addr_parse(struct addr *addr, const char *text, struct err *err)
+/* Those of one family, as many as there is room for; how many. */
+static unsigned take_family(const struct addrinfo *found, int family, bool wanted, uint16_t port,
+			    struct addr *addrs, unsigned max)
+{
+	unsigned n = 0;
+
+	for (; found && n < max; found = found->ai_next) {
+		if ((found->ai_family == family) != wanted ||
+		    (found->ai_family != AF_INET && found->ai_family != AF_INET6))
+			continue;
+		addr_from(&addrs[n], found->ai_addr);
+		addr_set_port(&addrs[n++], port);
+	}
+	return n;
+}
+
+int addr_parse_all(struct addr *addrs, unsigned max, const char *text, struct err *err)
 {
 	char host[256];
 	const char *port;
@@ -62,21 +78,20 @@ int addr_parse(struct addr *addr, const char *text, struct err *err)
 			return err_set(err, -1, "'%s': the port '%s' is not a number from 0 to 65535",
 				       text, port);
 	}
-	/* A name that has both has its IPv4 address: kvd's default is one, and RDMA
-	 * interfaces mostly have no other. */
-	hints.ai_family = AF_INET;
 	int rc = getaddrinfo(host, NULL, &hints, &found);
-	if (rc) {
-		hints.ai_family = AF_UNSPEC;
-		rc = getaddrinfo(host, NULL, &hints, &found);
-	}
 	if (rc)
 		return err_set(err, ADDR_UNKNOWN, "can't look up the host '%s': %s", host, gai_strerror(rc));
-	memset(addr, 0, sizeof *addr);
-	memcpy(&addr->sa, found->ai_addr, found->ai_addrlen);
+	unsigned n = take_family(found, AF_INET, true, (uint16_t)number, addrs, max);
+	n += take_family(found, AF_INET, false, (uint16_t)number, addrs + n, max - n);
 	freeaddrinfo(found);
-	addr_set_port(addr, (uint16_t)number);
-	return 0;
+	return n ? (int)n : err_set(err, ADDR_UNKNOWN, "the host '%s' has no address", host);
+}
+
+int addr_parse(struct addr *addr, const char *text, struct err *err)
+{
+	int n = addr_parse_all(addr, 1, text, err);
+
+	return n < 0 ? n : 0;
 }
 
 void addr_from(struct addr *addr, const struct sockaddr *sa)

@@ -32,6 +32,23 @@ if [ $soft = 1 ]; then
 	refused kvd --memory 64M --listen "$(printf '127.0.0.1:0,%.0s' {1..17})"; says "more than 16 addresses"
 fi
 
+# A name with several addresses, in a hosts file of our own: kvd is at the last of them.
+if [ $soft = 1 ] && [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+	printf '127.0.0.1 twofold\n::1 twofold\n' >"$tmp/hosts"
+	with_hosts() { unshare --mount sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$tmp/hosts" "$@"; }
+	start_kvd --memory 64M --listen "[::1]:0" --namespace photos:memory=16M
+	port=${KVD_ADDR##*:}
+	expect 0 with_hosts "$KVD_BUILD/kvcli" -s "twofold:$port" put two fold
+	expect 0 with_hosts "$KVD_BUILD/kvcli" -s "twofold:$port" get two; prints "fold"
+	expect 1 with_hosts "$KVD_BUILD/kvcli" -s "twofold:$port/photos" get two
+	expect 0 with_hosts "$KVD_BUILD/kvbench" load -s "twofold:$port" -p recordcount=100 -t 3 -P \
+		"$KVD_SOURCE/bench/workloads/workloada"
+	stop_kvd
+	expect 3 with_hosts "$KVD_BUILD/kvcli" -s "twofold:$port" get two; says "127.0.0.1:$port"
+else
+	say "no name with several addresses: no mount namespaces for this user"
+fi
+
 start_kvd --memory 64M
 port=${KVD_ADDR##*:}
 refused kvd --listen "$KVD_TEST_ADDR:$port" ${KVD_TEST_DEVICE:+--device "$KVD_TEST_DEVICE"}
