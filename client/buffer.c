@@ -73,6 +73,11 @@ static bool look(struct buffers *b, uintptr_t begin, size_t bytes, struct buffer
 	return true;
 }
 
+bool buffer_any(const struct kvd_client *c)
+{
+	return LOAD(c->buffers->count);
+}
+
 bool buffer_find(struct kvd_client *c, const void *addr, size_t bytes, struct buffer_keys *keys)
 {
 	struct buffers *b = c->buffers;

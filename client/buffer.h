@@ -25,6 +25,9 @@ struct buffer_keys {
 bool buffer_find(struct kvd_client *client, const void *addr, size_t bytes,
 		 struct buffer_keys *keys);
 
+/* Whether there is any. */
+bool buffer_any(const struct kvd_client *client);
+
 struct buffers;
 /* NULL without memory. */
 struct buffers *buffers_new(void);

@@ -50,12 +50,13 @@ int session_set_value(struct kvd_session *s, struct pieces *value, const struct 
 	return 0;
 }
 
-/* Of a GET; `allocated` is the caller's. */
-struct got {
-	void *allocated;
-	size_t bytes;
-	uint64_t version;
-};
+static int finish_get(struct op *op, struct got *got)
+{
+	int rc = flight_run(op);
+
+	*got = (struct got){ op->allocated, op->result_bytes, op->result_version };
+	return rc;
+}
 
 static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 		    const struct iovec *iov, int count, struct got *got)
@@ -72,9 +73,7 @@ static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 	}
 	op->allocate = !iov;
 	get_start(op);
-	rc = flight_run(op);
-	*got = (struct got){ op->allocated, op->result_bytes, op->result_version };
-	return rc;
+	return finish_get(op, got);
 }
 
 /* Without an iov the value is allocated.  A GET that lost its connection is asked
@@ -82,12 +81,18 @@ static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 static int run_get(struct kvd_session *s, const void *key, size_t key_bytes,
 		   const struct iovec *iov, int count, struct got *got)
 {
-	bool outermost = session_call_begin(s);
+	struct op *op;
 	int rc;
+	enum quick quick = iov && count == 1 ? quick_get(s, key, key_bytes, iov, got, &op, &rc)
+					     : QUICK_NOT;
 
-	do {
+	if (quick == QUICK_DONE)
+		return rc;
+	bool outermost = session_call_begin(s);
+	rc = quick == QUICK_BEGUN ? finish_get(op, got)
+				  : get_once(s, key, key_bytes, iov, count, got);
+	while (rc == KVD_ECONNECT && session_now_ns() < s->call_end_ns)
 		rc = get_once(s, key, key_bytes, iov, count, got);
-	} while (rc == KVD_ECONNECT && session_now_ns() < s->call_end_ns);
 	session_call_end(s, outermost);
 	return rc;
 }

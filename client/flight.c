@@ -132,9 +132,8 @@ static struct ibv_send_wr *new_wr(struct op *op, bool awaited, bool signal)
 	struct kvd_session *s = op->session;
 	struct ibv_send_wr *wr = &s->wr[s->wr_count];
 
-	s->sq_posted++;
 	*wr = (struct ibv_send_wr){
-		.wr_id = op->index | (uint64_t)awaited << 16 | s->sq_posted << 17,
+		.wr_id = flight_wr_id(s, op, awaited),
 		.sg_list = s->sge + (size_t)s->wr_count * s->sge_max,
 		.num_sge = 1,
 		.send_flags = signal ? IBV_SEND_SIGNALED : 0,

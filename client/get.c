@@ -112,7 +112,7 @@ void get_deliver(struct op *op, const struct layout_item *item, const uint8_t *v
 	if (!op->index_read)
 		op->session->counters.mirror_hits++;
 	if (op->session->hints && op->phase != PHASE_REPLY)
-		hints_note(op);
+		hints_note(op->session, op->word);
 	op->result_bytes = bytes;
 	op->result_version = layout_state_version(item->state);
 	op->result_ttl_ms = item->expiry_ms ? clock_left_ms(&op->session->clock, item->expiry_ms,
@@ -212,29 +212,30 @@ void get_advance(struct op *op)
  */
 static uint64_t look_in_mirror(struct op *op)
 {
-	struct mirror *m = client_of(op)->mirror;
-	uint64_t fp = fp_of(op), word;
+	const struct mirror *m = client_of(op)->mirror;
+	const uint64_t mask = op->session->unit_mask, fp = fp_of(op);
+	uint64_t before[2], word = mirror_find(m, op->bucket, mask, fp);
 
-	for (unsigned back = 0; back < 2; back++) {
-		for (unsigned i = 0; i < 2; i++) {
-			if (back > op->epoch[i])
-				continue;
-			uint64_t b = back ? layout_bucket_of(hash_of(op, i), op->epoch[i] - back)
-					  : op->bucket[i];
-			if (mirror_find(m, b, op->session->unit_mask, fp, &word) && word)
-				return word;
-		}
-	}
-	return 0;
+	if (word)
+		return word;
+	for (unsigned i = 0; i < 2; i++)
+		before[i] = op->epoch[i] ? layout_bucket_of(hash_of(op, i), op->epoch[i] - 1)
+					 : op->bucket[i];
+	return mirror_find(m, before, mask, fp);
 }
 
-void get_start(struct op *op)
+static void begin(struct op *op)
 {
 	op->attempts = op->torn = op->tried_count = 0;
 	op->index_read = op->accept_prepared = op->untold = false;
 	op->other_count = 0;
 	memset(op->cut, 0, sizeof op->cut);
 	op->length = op->posted = 0;
+}
+
+void get_start(struct op *op)
+{
+	begin(op);
 	op->session->counters.gets++;
 	if (client_of(op)->options.get == KVD_GET_MESSAGE && !op->locked) {
 		op->index_read = true; /* by kvd */
@@ -242,8 +243,6 @@ void get_start(struct op *op)
 		return;
 	}
 	lookup_locate(op);
-	for (unsigned i = 0; i < 2; i++)
-		mirror_prefetch(client_of(op)->mirror, op->bucket[i]);
 	uint64_t word = look_in_mirror(op);
 	if (word) {
 		op->from_mirror = true;
@@ -251,6 +250,21 @@ void get_start(struct op *op)
 	} else {
 		lookup_read(op);
 	}
+}
+
+void get_resume(struct op *op, uint64_t word, uint64_t bytes, bool complete)
+{
+	begin(op);
+	lookup_locate(op);
+	op->begun_ns = 0; /* somewhen before */
+	op->from_mirror = true;
+	op->word = word;
+	op->phase = PHASE_ITEM;
+	op->length = op->posted = bytes;
+	if (complete)
+		get_advance(op);
+	else
+		op->reads = 1;
 }
 
 void get_reply(struct op *op, const uint8_t *payload)

@@ -2,6 +2,7 @@
 /*
  * get_impl.h -- between the parts of a one-sided GET.
  *
+ *   quick.c    the shortest way, which makes no operation
  *   get.c      the operation: its beginning, its end, and who goes on after a READ
  *   lookup.c   where the key's entry is
  *   item.c     the item that the entry names
@@ -15,6 +16,9 @@
 #define CLIENT_GET_IMPL_H
 
 #include "client/session.h"
+
+/* Under this, copying a value is cheaper than scattering it. */
+#define SCATTER_BYTES_MIN 1024u
 
 #define ATTEMPTS_MAX 64u /* lookups of one GET; then kvd is asked */
 
@@ -74,6 +78,8 @@ void get_not_found(struct op *op);
 void get_no_entry(struct op *op);
 
 /* lookup.c */
+/* The entry that the mirror has for the key where its buckets are now, or 0. */
+uint64_t lookup_known(const struct kvd_session *s, const void *key, size_t key_bytes);
 /* The addresses as this client knows the index. */
 void lookup_locate(struct op *op);
 /* READs those buckets that are not fresh, with one doorbell. */

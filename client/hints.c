@@ -65,27 +65,27 @@ static bool is_its_turn(struct hints *h)
 	x ^= x >> 17;
 	x ^= x << 5;
 	h->random = x;
-	return x % h->every == 0;
+	return (uint64_t)x * h->every >> 32 == 0;
 }
 
-void hints_note(struct op *op)
+void hints_note(struct kvd_session *s, uint64_t word)
 {
-	struct kvd_session *s = op->session;
 	struct hints *h = s->hints;
-	uint32_t place = (uint32_t)(layout_word_offset(op->word, s->unit_mask) >> h->shift);
-	uint32_t *seen = &h->seen[(place * 2654435761u) >> 22 & (SEEN - 1)];
 
 	if (!is_its_turn(h))
 		return;
+	uint32_t place = (uint32_t)(layout_word_offset(word, s->unit_mask) >> h->shift);
+	uint32_t *seen = &h->seen[(place * 2654435761u) >> 22 & (SEEN - 1)];
+	uint64_t now = session_coarse_ns();
 	if (*seen != place + 1) {
 		*seen = place + 1;
 		if (!h->count)
-			h->since_ns = op->begun_ns;
+			h->since_ns = now;
 		h->place[h->count++] = place;
 	}
 	h->turns++;
 	/* Few keys that are used all the time must be told as often as many: kvd goes by
 	 * what it hears between two victims, not by the clock. */
-	if (h->turns >= WIRE_HINTS_MAX || (h->count && op->begun_ns - h->since_ns > AGE_NS_MAX))
+	if (h->turns >= WIRE_HINTS_MAX || (h->count && now - h->since_ns > AGE_NS_MAX))
 		tell(s);
 }

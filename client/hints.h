@@ -9,6 +9,8 @@
 #ifndef CLIENT_HINTS_H
 #define CLIENT_HINTS_H
 
+#include <stdint.h>
+
 struct hints;
 struct kvd_session;
 struct op;
@@ -18,6 +20,6 @@ void hints_begin(struct kvd_session *session);
 void hints_delete(struct hints *hints);
 
 /* A GET found its item where op->word says; s->hints is not NULL. */
-void hints_note(struct op *op);
+void hints_note(struct kvd_session *s, uint64_t word);
 
 #endif

@@ -61,9 +61,6 @@ static void read_long(struct op *op)
 	read_direct(op);
 }
 
-/* Under this, copying a value is cheaper than scattering it. */
-#define SCATTER_BYTES_MIN 1024u
-
 void item_read(struct op *op, uint64_t word, enum phase phase)
 {
 	uint64_t offset = offset_of(op, word), table = op->session->welcome.table_bytes;

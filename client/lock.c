@@ -91,6 +91,20 @@ static struct op *start_cas(struct kvd_session *s, uint64_t stripe, uint64_t tok
 	return op;
 }
 
+struct op *lock_resume(struct kvd_session *s, uint64_t stripe, uint64_t token, bool complete)
+{
+	struct op *op = op_new(s, OP_LOCK, NULL, 0);
+
+	op->phase = PHASE_CAS;
+	op->stripe = stripe;
+	op->token = token;
+	if (complete)
+		lock_advance(op);
+	else
+		op->reads = 1;
+	return op;
+}
+
 static int wait_in_queue(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
 {
 	struct op *op = op_new(s, OP_CALL, NULL, 0);
@@ -189,7 +203,8 @@ static int new_lock(struct kvd_session *s, const struct kvd_key *keys, size_t co
 		struct hash h = hash_key(s->welcome.hash_seed, keys[i].data, keys[i].bytes);
 		stripe[i] = layout_stripe(h.b, s->welcome.stripes);
 	}
-	qsort(stripe, count, sizeof stripe[0], compare_stripes);
+	if (count > 1)
+		qsort(stripe, count, sizeof stripe[0], compare_stripes);
 	l->session = s;
 	l->connection_id = s->welcome.connection_id;
 	l->count = 0;
@@ -300,15 +315,43 @@ int kvd_lock(kvd_session *s, const struct kvd_key *keys, size_t count, int timeo
 	return rc;
 }
 
-/* One stripe with the READ behind it; a lost compare-and-swap makes the READ void. */
+/* The only stripe, with the READ behind it; a lost compare-and-swap makes the READ void. */
+static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes,
+			 const struct iovec *to, struct quick_lock *q)
+{
+	struct kvd_session *s = l->session;
+	enum quick quick;
+
+	held_add(s, l->part[0].stripe, l->part[0].token);
+	quick = quick_lock_get(s, key, key_bytes, l->part[0].stripe, l->part[0].token, to, q);
+	if (quick == QUICK_DONE)
+		return KVD_OK;
+	if (quick == QUICK_NOT) {
+		q->cas = start_cas(s, l->part[0].stripe, l->part[0].token);
+		q->read = op_new(s, OP_GET, key, key_bytes);
+		pieces_set(&q->read->value, to, 1);
+		q->read->locked = true;
+		get_start(q->read);
+	}
+	flight_wait(s, q->cas, q->read);
+	int rc = q->cas->result;
+	q->won = q->has_value = !rc && q->cas->memory->small[0] == 0;
+	q->result = q->read->result;
+	q->got = (struct got){ .bytes = q->read->result_bytes, .version = q->read->result_version };
+	op_free(q->read);
+	op_free(q->cas);
+	return rc;
+}
+
 int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_ms, void *value,
 		 size_t value_bytes_max, size_t *value_bytes, uint64_t *version,
 		 kvd_lock_t **lock)
 {
 	const struct kvd_key one = { key, key_bytes };
+	const struct iovec to = { value, value_bytes_max };
+	int rc = check_keys(s, &one, 1), limit_ms = limit_of(s, timeout_ms);
+	struct quick_lock q;
 	struct kvd_lock *l;
-	struct op *cas, *read;
-	int rc = check_keys(s, &one, 1), got = KVD_OK;
 
 	*lock = NULL;
 	if (!rc)
@@ -317,28 +360,10 @@ int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_
 		rc = new_lock(s, &one, 1, &l);
 	if (rc)
 		return rc;
-	held_add(s, l->part[0].stripe, l->part[0].token);
-	cas = start_cas(s, l->part[0].stripe, l->part[0].token);
-	read = op_new(s, OP_GET, key, key_bytes);
-	pieces_set(&read->value, &(struct iovec){ value, value_bytes_max }, 1);
-	read->locked = true;
-	get_start(read);
-	flight_wait(s, cas, read);
-	rc = cas->result;
-	bool won = !rc && cas->memory->small[0] == 0;
-	got = read->result;
-	if (won && (!got || got == KVD_ESPACE))
-		*value_bytes = read->result_bytes;
-	if (won && !got && version)
-		*version = read->result_version;
-	op_free(read);
-	op_free(cas);
-	if (!rc && !won) {
-		rc = limit_of(s, timeout_ms)
-			     ? wait_in_queue(s, l->part[0].stripe, l->part[0].token,
-					     limit_of(s, timeout_ms))
-			     : err_set(&s->err, KVD_EBUSY, "somebody else holds the lock");
-	}
+	rc = take_and_read(l, key, key_bytes, &to, &q);
+	if (!rc && !q.won)
+		rc = limit_ms ? wait_in_queue(s, l->part[0].stripe, l->part[0].token, limit_ms)
+			      : err_set(&s->err, KVD_EBUSY, "somebody else holds the lock");
 	if (rc) {
 		held_remove(s, l->part[0].token);
 		free(l);
@@ -346,11 +371,16 @@ int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_
 	}
 	note_held(s, l->part[0].stripe);
 	*lock = l;
-	if (!won)
-		got = kvd_locked_get(l, key, key_bytes, value, value_bytes_max, value_bytes, version);
-	if (got < 0 && got != KVD_ESPACE)
+	if (!q.has_value)
+		q.result = kvd_locked_get(l, key, key_bytes, value, value_bytes_max, value_bytes,
+					  version);
+	else if (!q.result || q.result == KVD_ESPACE)
+		*value_bytes = q.got.bytes;
+	if (q.has_value && !q.result && version)
+		*version = q.got.version;
+	if (q.result < 0 && q.result != KVD_ESPACE)
 		kvd_unlock(lock);
-	return got;
+	return q.result;
 }
 
 int kvd_unlock(kvd_lock_t **lock)

@@ -154,6 +154,17 @@ void lookup_read(struct op *op)
 			   LAYOUT_BUCKET_BYTES, true);
 }
 
+uint64_t lookup_known(const struct kvd_session *s, const void *key, size_t key_bytes)
+{
+	const struct hash h = hash_key(s->welcome.hash_seed, key, key_bytes);
+	const struct layout_view v =
+		layout_view(atomic_load_explicit(&s->client->buckets, memory_order_relaxed));
+	const uint64_t bucket[2] = { layout_bucket_of(h.a, layout_view_epoch(&v, h.a)),
+				     layout_bucket_of(h.b, layout_view_epoch(&v, h.b)) };
+
+	return mirror_find(s->client->mirror, bucket, s->unit_mask, layout_fp(h.a, s->unit_mask));
+}
+
 /* The addresses as this client knows the index. */
 void lookup_locate(struct op *op)
 {

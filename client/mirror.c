@@ -3,20 +3,34 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "common/layout.h"
 
-/* The tag beside the words would spoil their alignment to cache lines. */
+/*
+ * A line: the fingerprints of its words, four in each of the first, and the words.  So
+ * one cache line says which of four others has the key's entry, if any.  Tags stand
+ * apart: among the lines they would spoil the alignment to cache lines.
+ */
+#define LANES 4u
+#define LANE_BITS 16u
+#define FPS (LAYOUT_BUCKET_WORDS / LANES)
+#define LINE_WORDS (FPS + LAYOUT_BUCKET_WORDS)
+#define LINE_BYTES (LINE_WORDS * sizeof(uint64_t) + sizeof(uint64_t))
+#define LANE_MASK ((1ull << LANE_BITS) - 1)
+#define LANES_LOW 0x0001000100010001ull /* each lane's lowest bit */
+#define LANES_HIGH 0x8000800080008000ull
+#define NO_FP LANE_MASK /* no key's: of an empty word, or a link */
+static_assert(LAYOUT_FP_BITS < LANE_BITS, "a fingerprint is never NO_FP");
+
 struct mirror {
 	uint64_t lines;
 	uint64_t inverse; /* of lines: see remainder_of */
 	size_t bytes;
 	_Atomic uint64_t *tag;  /* bucket + 1; 0 = empty */
-	_Atomic uint64_t *word; /* LAYOUT_BUCKET_WORDS a line */
+	_Atomic uint64_t *word; /* LINE_WORDS a line */
 };
-
-#define LINE_BYTES (LAYOUT_BUCKET_BYTES + sizeof(uint64_t))
 
 struct mirror *mirror_new(size_t bytes)
 {
@@ -38,7 +52,7 @@ struct mirror *mirror_new(size_t bytes)
 		return NULL;
 	}
 	m->word = p;
-	m->tag = (_Atomic uint64_t *)((uint8_t *)p + m->lines * LAYOUT_BUCKET_BYTES);
+	m->tag = m->word + m->lines * LINE_WORDS;
 	return m;
 }
 
@@ -88,29 +102,42 @@ static uint64_t line_of(const struct mirror *m, uint64_t name)
 	return m->lines - 1 - (name & LAYOUT_LOC_MASK) % (m->lines / NODE_PART + 1);
 }
 
-static _Atomic uint64_t *line(struct mirror *m, uint64_t name)
+static _Atomic uint64_t *fps_of(const struct mirror *m, uint64_t line)
 {
-	return m->word + line_of(m, name) * LAYOUT_BUCKET_WORDS;
+	return m->word + line * LINE_WORDS;
 }
 
-static _Atomic uint64_t *tag_of(struct mirror *m, uint64_t name)
+static bool is_there(const struct mirror *m, uint64_t line, uint64_t name)
 {
-	return &m->tag[line_of(m, name)];
+	return atomic_load_explicit(&m->tag[line], memory_order_relaxed) == name + 1;
 }
 
-static bool is_there(struct mirror *m, uint64_t name)
+/* Of a fingerprint, what a lane has: the part that every table's have. */
+static uint64_t lane_of(uint64_t fp)
 {
-	return atomic_load_explicit(tag_of(m, name), memory_order_relaxed) == name + 1;
+	return fp >> LAYOUT_FP_SHIFT & ((1u << LAYOUT_FP_BITS) - 1);
+}
+
+static uint64_t lane_of_word(uint64_t word)
+{
+	return layout_word_is_empty(word) || layout_word_is_chain(word) ? NO_FP : lane_of(word);
 }
 
 static void store(struct mirror *m, uint64_t name, const uint64_t *words, unsigned count)
 {
 	if (!m)
 		return;
-	_Atomic uint64_t *to = line(m, name);
-	for (unsigned i = 0; i < count; i++)
-		atomic_store_explicit(to + i, words[i], memory_order_relaxed);
-	atomic_store_explicit(tag_of(m, name), name + 1, memory_order_relaxed);
+	uint64_t line = line_of(m, name), fps[FPS];
+	_Atomic uint64_t *to = fps_of(m, line);
+	memset(fps, 0xff, sizeof fps); /* NO_FP each */
+	for (unsigned i = 0; i < count; i++) {
+		unsigned shift = i % LANES * LANE_BITS;
+		fps[i / LANES] ^= (NO_FP ^ lane_of_word(words[i])) << shift;
+		atomic_store_explicit(to + FPS + i, words[i], memory_order_relaxed);
+	}
+	for (unsigned i = 0; i < FPS; i++)
+		atomic_store_explicit(to + i, fps[i], memory_order_relaxed);
+	atomic_store_explicit(&m->tag[line], name + 1, memory_order_relaxed);
 }
 
 void mirror_store(struct mirror *m, uint64_t bucket, const uint64_t *words)
@@ -123,16 +150,29 @@ void mirror_store_node(struct mirror *m, uint64_t unit_mask, uint64_t link, cons
 	store(m, node_name(link, unit_mask), words, LAYOUT_NODE_WORDS);
 }
 
+/* Two threads that store words which share lanes at once may make one be not found. */
+static void store_lane(_Atomic uint64_t *fps, unsigned slot, uint64_t lane)
+{
+	unsigned shift = slot % LANES * LANE_BITS;
+	uint64_t lanes = atomic_load_explicit(fps + slot / LANES, memory_order_relaxed);
+
+	atomic_store_explicit(fps + slot / LANES, (lanes & ~(LANE_MASK << shift)) | lane << shift,
+			      memory_order_relaxed);
+}
+
 void mirror_store_word(struct mirror *m, uint64_t bucket, unsigned slot, uint64_t word)
 {
 	static const uint64_t nothing[LAYOUT_BUCKET_WORDS];
 
 	if (!m || slot >= LAYOUT_BUCKET_WORDS)
 		return;
-	if (!atomic_load_explicit(tag_of(m, bucket), memory_order_relaxed))
+	uint64_t line = line_of(m, bucket);
+	if (!atomic_load_explicit(&m->tag[line], memory_order_relaxed))
 		store(m, bucket, nothing, LAYOUT_BUCKET_WORDS);
-	if (is_there(m, bucket))
-		atomic_store_explicit(line(m, bucket) + slot, word, memory_order_relaxed);
+	if (!is_there(m, line, bucket))
+		return;
+	atomic_store_explicit(fps_of(m, line) + FPS + slot, word, memory_order_relaxed);
+	store_lane(fps_of(m, line), slot, lane_of_word(word));
 }
 
 uint64_t mirror_buckets_max(const struct mirror *m)
@@ -140,72 +180,87 @@ uint64_t mirror_buckets_max(const struct mirror *m)
 	return m ? m->lines : 0;
 }
 
-void mirror_prefetch(const struct mirror *m, uint64_t bucket)
+/* All that find_in() may look at: what it finds first says which of it. */
+static inline void prefetch(const struct mirror *m, uint64_t line)
 {
-	if (!m)
-		return;
-	uint64_t i = line_of(m, bucket);
-	__builtin_prefetch((const void *)&m->tag[i]);
-	for (unsigned k = 0; k < LAYOUT_BUCKET_WORDS; k += 8)
-		__builtin_prefetch((const void *)(m->word + i * LAYOUT_BUCKET_WORDS + k));
+	const _Atomic uint64_t *at = fps_of(m, line);
+
+	__builtin_prefetch((const void *)&m->tag[line]);
+	for (unsigned i = 0; i < LINE_WORDS; i += 8)
+		__builtin_prefetch((const void *)(at + i));
 }
 
-typedef uint32_t quad __attribute__((vector_size(16), may_alias));
+/* A fingerprint that is looked for, and where it is in a word. */
+struct sought {
+	uint64_t fp, mask, unit_mask;
+};
 
-/*
- * The words that may have that fingerprint, a bit each: two words at a time and without a
- * branch, as this is what a GET does most, and by what of it is in their upper halves.  The
- * loads are not atomic to the language, though each word's is to the machine: what is found
- * is loaded again.
- */
-__attribute__((no_sanitize("thread"))) static uint32_t matching(const _Atomic uint64_t *at,
-								unsigned count, uint64_t mask,
-								uint64_t fp)
+/* The first entry of the line, of so many groups of words, that has it, or 0. */
+static inline uint64_t entry_in(const _Atomic uint64_t *fps, unsigned groups,
+				const struct sought *k)
 {
-	const uint32_t upper = (uint32_t)(mask >> 32), value = (uint32_t)(fp >> 32);
-	const quad masks = { 0, upper, 0, upper }, want = { 0, value, 0, value };
-	const quad *from = (const quad *)(const void *)at;
-	quad bit = { 0, 1, 0, 2 }, bits = { 0 };
+	const uint64_t want = lane_of(k->fp) * LANES_LOW;
 
-	static_assert(LAYOUT_FP_SHIFT >= 32, "most of a fingerprint is in the upper half");
-	static_assert(LAYOUT_BUCKET_WORDS <= 32, "a bit for each word");
-	for (unsigned i = 0; i < count / 2; i++, bit <<= 2)
-		bits |= (quad)(((from[i] ^ want) & masks) == 0) & bit;
-	return bits[1] | bits[3];
-}
-
-/* The first entry among the words that has the fingerprint, or 0. */
-static inline uint64_t entry_in(const _Atomic uint64_t *at, unsigned count, uint64_t mask,
-				uint64_t fp)
-{
-	for (uint32_t bits = matching(at, count, mask, fp); bits; bits &= bits - 1) {
-		uint64_t w = atomic_load_explicit(at + __builtin_ctz(bits), memory_order_relaxed);
-		if ((w & mask) == fp && !layout_word_is_empty(w) && !layout_word_is_chain(w))
-			return w;
+	for (unsigned i = 0; i < groups; i++) {
+		uint64_t x = atomic_load_explicit(fps + i, memory_order_relaxed) ^ want;
+		/* A bit in each lane that is 0 now, and perhaps in one above it. */
+		for (x = (x - LANES_LOW) & ~x & LANES_HIGH; x; x &= x - 1) {
+			unsigned slot = i * LANES + (unsigned)__builtin_ctzll(x) / LANE_BITS;
+			uint64_t w = atomic_load_explicit(fps + FPS + slot, memory_order_relaxed);
+			if ((w & k->mask) == k->fp && !layout_word_is_empty(w) &&
+			    !layout_word_is_chain(w))
+				return w;
+		}
 	}
 	return 0;
 }
 
-bool mirror_find(struct mirror *m, uint64_t bucket, uint64_t unit_mask, uint64_t fp,
-		 uint64_t *word)
+/* Behind a link that stands in the last word of a bucket: in the nodes that are there. */
+static uint64_t entry_behind(const struct mirror *m, uint64_t link, const struct sought *k)
 {
-	const uint64_t mask = layout_fp_mask(unit_mask);
-	unsigned count = LAYOUT_BUCKET_WORDS;
-	uint64_t name = bucket;
-
-	*word = 0;
-	if (!m || !is_there(m, bucket))
-		return false;
-	for (unsigned n = 0; n < CHAIN_MAX; n++, count = LAYOUT_NODE_WORDS) {
-		const _Atomic uint64_t *at = line(m, name);
-		*word = entry_in(at, count, mask, fp);
-		if (*word)
-			break;
-		uint64_t link = atomic_load_explicit(at + count - 1, memory_order_relaxed);
-		if (!layout_word_is_chain(link) || !layout_link_may_lead_to(link, fp, unit_mask) ||
-		    !is_there(m, node_name(link, unit_mask)))
-			break;
-		name = node_name(link, unit_mask);
+	for (unsigned n = 1; n < CHAIN_MAX; n++) {
+		if (!layout_word_is_chain(link) || !layout_link_may_lead_to(link, k->fp, k->unit_mask))
+			return 0;
+		uint64_t name = node_name(link, k->unit_mask), line = line_of(m, name);
+		if (!is_there(m, line, name))
+			return 0;
+		const _Atomic uint64_t *fps = fps_of(m, line);
+		uint64_t word = entry_in(fps, LAYOUT_NODE_WORDS / LANES, k);
+		if (word)
+			return word;
+		link = atomic_load_explicit(fps + FPS + LAYOUT_NODE_WORDS - 1,
+					    memory_order_relaxed);
 	}
-	return true;
+	return 0;
+}
+
+static inline uint64_t find_in(const struct mirror *m, uint64_t line, uint64_t bucket,
+			       const struct sought *k)
+{
+	const _Atomic uint64_t *fps = fps_of(m, line);
+	uint64_t word;
+
+	if (!is_there(m, line, bucket))
+		return 0;
+	word = entry_in(fps, FPS, k);
+	if (word)
+		return word;
+	uint64_t last = atomic_load_explicit(fps + LINE_WORDS - 1, memory_order_relaxed);
+	return layout_word_is_chain(last) ? entry_behind(m, last, k) : 0;
+}
+
+uint64_t mirror_find(const struct mirror *m, const uint64_t bucket[2], uint64_t unit_mask,
+		     uint64_t fp)
+{
+	const struct sought k = { fp, layout_fp_mask(unit_mask), unit_mask };
+	uint64_t line[2], word;
+
+	if (!m)
+		return 0;
+	for (unsigned i = 0; i < 2; i++) {
+		line[i] = remainder_of(m, bucket[i]);
+		prefetch(m, line[i]);
+	}
+	word = find_in(m, line[0], bucket[0], &k);
+	return word ? word : find_in(m, line[1], bucket[1], &k);
 }

@@ -37,12 +37,9 @@ void mirror_store_word(struct mirror *mirror, uint64_t bucket, unsigned slot, ui
 /* Buckets that there is room for. */
 uint64_t mirror_buckets_max(const struct mirror *mirror);
 
-/* Fetches into the cache what mirror_find() will look at. */
-void mirror_prefetch(const struct mirror *mirror, uint64_t bucket);
-
-/* Whether the bucket is there; *word: its first entry with that fingerprint, also in
- * the overflow nodes behind it, or 0. */
-bool mirror_find(struct mirror *mirror, uint64_t bucket, uint64_t unit_mask, uint64_t fp,
-		 uint64_t *word);
+/* The first entry with that fingerprint in either bucket, or in the overflow nodes behind
+ * them; or 0. */
+uint64_t mirror_find(const struct mirror *mirror, const uint64_t bucket[2], uint64_t unit_mask,
+		     uint64_t fp);
 
 #endif

@@ -3,25 +3,9 @@
 
 #include <string.h>
 
-#include "client/session.h"
+#include "client/get_impl.h"
 
 #define LOOK_EVERY 65536u
-
-static uint64_t known_entry(struct kvd_session *s, const void *key, size_t key_bytes)
-{
-	struct kvd_client *c = s->client;
-	struct hash hash = hash_key(s->welcome.hash_seed, key, key_bytes);
-	struct layout_view view = layout_view(atomic_load(&c->buckets));
-	uint64_t fp = layout_fp(hash.a, s->unit_mask);
-
-	for (int i = 0; i < 2; i++) {
-		uint64_t h = i == 0 ? hash.a : hash.b, word = 0;
-		uint64_t bucket = layout_bucket_of(h, layout_view_epoch(&view, h));
-		if (mirror_find(c->mirror, bucket, s->unit_mask, fp, &word) && word)
-			return word;
-	}
-	return 0;
-}
 
 /* Unlocks that nobody waits for end first: their cost is not the verb's. */
 static int be_idle(struct kvd_session *s)
@@ -65,7 +49,7 @@ static void begin(struct session_raw *raw, struct kvd_session *s)
 static int add_item(struct session_raw *raw, const void *key, size_t key_bytes)
 {
 	struct kvd_session *s = raw->session;
-	uint64_t word = known_entry(s, key, key_bytes);
+	uint64_t word = lookup_known(s, key, key_bytes);
 
 	if (!word)
 		return KVD_NOT_FOUND;
@@ -125,7 +109,7 @@ int session_raw_read_long(kvd_session *s, const void *key, size_t key_bytes, siz
 	begin(raw, s);
 	if (rc)
 		return rc;
-	word = known_entry(s, key, key_bytes);
+	word = lookup_known(s, key, key_bytes);
 	if (!word)
 		return KVD_NOT_FOUND;
 	max = s->client->limits.message_bytes_max;
@@ -199,7 +183,7 @@ int session_raw_run(struct session_raw *raw)
 	s->unsignaled = 0;
 	for (unsigned i = 0; i < raw->count; i++) {
 		raw->wr[i].sg_list = &raw->sge[i];
-		raw->wr[i].wr_id = ++s->sq_posted << 17; /* as flight.c counts them */
+		raw->wr[i].wr_id = flight_wr_id(s, s->free_ops, false);
 		raw->wr[i].next = i + 1 < raw->count ? &raw->wr[i + 1] : NULL;
 	}
 	raw->wr[raw->count - 1].send_flags = IBV_SEND_SIGNALED;

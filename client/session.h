@@ -304,6 +304,12 @@ void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t b
  */
 uint32_t op_read_item(struct op *op, uint64_t remote, uint32_t rkey, uint64_t from,
 		      uint32_t head_bytes, uint32_t bytes);
+/* Of a work request that is put into the send queue now; `awaited`: its completion is
+ * what the operation waits for. */
+static inline uint64_t flight_wr_id(struct kvd_session *s, const struct op *op, bool awaited)
+{
+	return op->index | (uint64_t)awaited << 16 | ++s->sq_posted << 17;
+}
 /* What stands in op->memory->message. */
 void op_send(struct op *op, uint32_t bytes);
 /* The old value goes to memory->small[0].  Not fenced: locks are taken and released
@@ -344,11 +350,41 @@ void event_delete(struct kvd_session *s);
 
 /* get.c */
 void get_start(struct op *op);
+/* The READ of the item that this entry of the mirror names, of so many bytes, has been
+ * posted for it, and perhaps is complete. */
+void get_resume(struct op *op, uint64_t word, uint64_t bytes, bool complete);
 void get_advance(struct op *op);                 /* its READs are complete */
 void get_reply(struct op *op, const uint8_t *payload); /* op->reply is set */
 
+/* quick.c */
+struct got { /* of a GET that waits; `allocated` is the caller's */
+	void *allocated;
+	size_t bytes;
+	uint64_t version;
+};
+enum quick {
+	QUICK_NOT,   /* the ordinary way from its beginning */
+	QUICK_BEGUN, /* *op is on it */
+	QUICK_DONE,  /* *result; *got, if that is KVD_OK or KVD_ESPACE */
+};
+enum quick quick_get(struct kvd_session *s, const void *key, size_t key_bytes,
+		     const struct iovec *to, struct got *got, struct op **op, int *result);
+/* Of a GET behind the compare-and-swap of its key's lock. */
+struct quick_lock {
+	bool won;
+	bool has_value; /* then `result`, and `got` as above; false: to be READ once more */
+	int result;
+	struct got got;
+	struct op *cas, *read; /* QUICK_BEGUN */
+};
+enum quick quick_lock_get(struct kvd_session *s, const void *key, size_t key_bytes,
+			  uint64_t stripe, uint64_t token, const struct iovec *to,
+			  struct quick_lock *q);
+
 /* lock.c: its compare-and-swap is complete */
 void lock_advance(struct op *op);
+/* The operation of one that has been posted for it, and perhaps is complete. */
+struct op *lock_resume(struct kvd_session *s, uint64_t stripe, uint64_t token, bool complete);
 
 /* change.c */
 /*

@@ -208,9 +208,9 @@ void op_done(struct op *op, int result)
 }
 
 /* It would ask the server. */
-void hints_note(struct op *op)
+void hints_note(struct kvd_session *s, uint64_t word)
 {
-	(void)op; /* no kvd wants any */
+	(void)s, (void)word; /* no kvd wants any */
 }
 
 int change_start(struct op *op, const struct wire_request *ask)
