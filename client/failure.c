@@ -41,6 +41,15 @@ void session_explain(struct kvd_session *s)
 			 (double)(session_now_ns() - s->notice_ns) / 1e9, said[s->notice]);
 }
 
+void session_recall(struct kvd_session *s)
+{
+	size_t used = strlen(s->err.text), room = sizeof s->err.text - used;
+
+	if (*s->lost.text && strcmp(s->lost.text, s->err.text))
+		snprintf(s->err.text + used, room, "; how the last connection ended: %s",
+			 s->lost.text);
+}
+
 void session_noticed(struct kvd_session *s, unsigned notice)
 {
 	if (notice < WIRE_NOTICE_PORT_DOWN || notice > WIRE_NOTICE_DEVICE)
@@ -58,6 +67,8 @@ int session_fail(struct kvd_session *s, int code, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(s->err.text, sizeof s->err.text, format, ap);
 	va_end(ap);
+	if (s->connected)
+		s->lost = s->err;
 	if (code == KVD_ECONNECT || code == KVD_ETIMEDOUT)
 		session_explain(s);
 	s->broken = true;

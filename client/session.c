@@ -279,6 +279,8 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 		rc = hello_say(s);
 	if (rc)
 		session_disconnect(s);
+	else
+		s->lost.text[0] = '\0';
 	return rc;
 }
 
@@ -382,8 +384,10 @@ static int reconnect(struct kvd_session *s)
 			limit_ms *= 2;
 		uint64_t rest_ms = pause_ms / 2 + session_now_ns() % (pause_ms / 2 + 1);
 		if (!may_pass(s, rc) || session_now_ns() + rest_ms * 1000000 >= end) {
-			if (rc == KVD_ECONNECT && !s->broken)
+			if (rc == KVD_ECONNECT && !s->broken) {
 				session_explain(s);
+				session_recall(s);
+			}
 			return rc;
 		}
 		poll(NULL, 0, (int)rest_ms);

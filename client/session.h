@@ -181,6 +181,7 @@ struct kvd_session {
 	struct err err;
 	bool connected;
 	bool broken; /* tear down and connect again before the next use */
+	struct err lost; /* how the last connection ended; "": there is one, or never was */
 	int broken_code;
 	int attempt_ms;   /* what an attempt to connect may take */
 	uint64_t call_begun_ns, call_end_ns; /* of a call that waits; 0: none is under way */
@@ -286,6 +287,8 @@ int session_fail(struct kvd_session *s, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Adds to the sentence what is known of the reason. */
 void session_explain(struct kvd_session *s);
+/* And how the connection ended that can't be made anew. */
+void session_recall(struct kvd_session *s);
 
 /* hello.c: says it, and learns the table.  0 or KVD_E*, with the session's err set. */
 int hello_say(struct kvd_session *s);
