@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "common/hash.h"
 
+#include "common/hash_wide.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+static uint64_t xxh3(const void *data, size_t bytes)
+{
+	if (bytes >= HASH_WIDE_BYTES_MIN && hash_is_wide())
+		return hash_wide(data, bytes);
+	return XXH3_64bits(data, bytes);
+}
 
 struct hash hash_key(uint64_t seed, const void *key, size_t key_bytes)
 {
@@ -12,7 +21,7 @@ struct hash hash_key(uint64_t seed, const void *key, size_t key_bytes)
 
 uint64_t hash_bytes(const void *data, size_t bytes)
 {
-	return XXH3_64bits(data, bytes);
+	return xxh3(data, bytes);
 }
 
 static uint64_t mix(uint64_t x)
@@ -38,7 +47,7 @@ static uint64_t seal(uint64_t h, uint64_t version, uint64_t offset)
 uint64_t hash_item(const struct layout_item *item, uint64_t item_bytes, uint64_t version,
 		   uint64_t offset)
 {
-	return seal(XXH3_64bits(&item->lengths, item_bytes - HASHED_FROM), version, offset);
+	return seal(xxh3(&item->lengths, item_bytes - HASHED_FROM), version, offset);
 }
 
 static_assert(sizeof(XXH3_state_t) <= sizeof(struct hash_stream), "hash_stream");
@@ -62,7 +71,10 @@ void hash_item_begin(struct hash_stream *s, const struct layout_item *head, size
 
 void hash_add(struct hash_stream *s, const void *data, size_t bytes)
 {
-	XXH3_64bits_update(state_of(s), data, bytes);
+	if (bytes >= HASH_WIDE_BYTES_MIN && hash_is_wide())
+		hash_wide_add(state_of(s), data, bytes);
+	else
+		XXH3_64bits_update(state_of(s), data, bytes);
 }
 
 uint64_t hash_bytes_end(struct hash_stream *s)
