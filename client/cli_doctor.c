@@ -34,7 +34,7 @@ static int is_counter(const struct dirent *entry)
 static void print_counter(const char *folder, const char *name, bool all)
 {
 	const struct hwcount_meaning *m = hwcount_find(name);
-	char path[1024];
+	char path[2048];
 	uint64_t value;
 	FILE *file;
 
@@ -48,16 +48,19 @@ static void print_counter(const char *folder, const char *name, bool all)
 	fclose(file);
 }
 
-static void print_folder(const char *device, const char *port, const char *kind, bool all)
+/* `part` of the device, with a title if it is not NULL and there are any. */
+static void print_folder(const char *device, const char *part, const char *title, bool all)
 {
-	char folder[512];
+	char folder[600];
 	struct dirent **names;
 	int count;
 
-	snprintf(folder, sizeof folder, "/sys/class/infiniband/%s/ports/%s/%s", device, port, kind);
+	snprintf(folder, sizeof folder, "/sys/class/infiniband/%s/%s", device, part);
 	count = scandir(folder, &names, is_counter, compare_names);
 	if (count < 0)
 		return;
+	if (count && title)
+		printf("%s %s\n", device, title);
 	for (int i = 0; i < count; i++) {
 		print_counter(folder, names[i]->d_name, all);
 		free(names[i]);
@@ -65,9 +68,10 @@ static void print_folder(const char *device, const char *port, const char *kind,
 	free(names);
 }
 
-static void print_ports(const char *device, bool all)
+static void print_device(const char *device, bool all)
 {
-	char folder[512];
+	static const char *const kinds[] = { "hw_counters", "counters" };
+	char folder[512], part[512];
 	struct dirent **ports;
 	int count;
 
@@ -75,12 +79,17 @@ static void print_ports(const char *device, bool all)
 	count = scandir(folder, &ports, is_counter, compare_names);
 	for (int i = 0; i < count; i++) {
 		printf("%s port %s\n", device, ports[i]->d_name);
-		print_folder(device, ports[i]->d_name, "hw_counters", all);
-		print_folder(device, ports[i]->d_name, "counters", all);
+		for (int k = 0; k < 2; k++) {
+			snprintf(part, sizeof part, "ports/%s/%s", ports[i]->d_name, kinds[k]);
+			print_folder(device, part, NULL, all);
+		}
 		free(ports[i]);
 	}
 	if (count >= 0)
 		free(ports);
+	/* Those of mlx4, by the name of this kernel or of Mellanox's own driver. */
+	print_folder(device, "hw_counters", "as a whole", all);
+	print_folder(device, "diag_counters", "as a whole", all);
 }
 
 int cli_counters(struct cli *cli, const struct cli_args *args)
@@ -89,7 +98,7 @@ int cli_counters(struct cli *cli, const struct cli_args *args)
 	int count = scandir("/sys/class/infiniband", &devices, is_counter, compare_names);
 
 	for (int i = 0; i < count; i++) {
-		print_ports(devices[i]->d_name, args->given[CLI_COUNTERS_ALL]);
+		print_device(devices[i]->d_name, args->given[CLI_COUNTERS_ALL]);
 		free(devices[i]);
 	}
 	if (count >= 0)

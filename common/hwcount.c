@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "common/hwcount.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Names of several drivers: of mlx5, of rxe, and those of the InfiniBand standard. */
+/* Names of several drivers: of mlx5, of rxe, of mlx4 (diag_counters), and those of the
+ * InfiniBand standard. */
 const struct hwcount_meaning hwcount_meanings[] = {
 	{ "out_of_sequence", "packets came out of order: some were lost on the way", true },
 	{ "packet_seq_err", "the peer asked for packets again: some were lost on the way", true },
@@ -44,6 +46,20 @@ const struct hwcount_meaning hwcount_meanings[] = {
 	{ "VL15_dropped", "management packets dropped", true },
 	{ "local_link_integrity_errors", "errors on the line: look at the cable", true },
 	{ "excessive_buffer_overrun_errors", "buffers overran: flow control fails", true },
+	{ "sq_num_to", "no acknowledgement came in time: loss, or a peer that is gone", true },
+	{ "sq_num_tree", "a peer never acknowledged: it or the way to it is gone", true },
+	{ "sq_num_rnr", "a peer had no receive posted", true },
+	{ "sq_num_rree", "a peer had no receive posted for too long", true },
+	{ "sq_num_oos", "the peer asked for packets again: some were lost on the way", true },
+	{ "sq_num_rae", "a peer refused an address, key or right", true },
+	{ "sq_num_rire", "a peer found a request malformed", true },
+	{ "sq_num_wrfe", "requests were flushed: their queue pair was in error", true },
+	{ "rq_num_rnr", "a message met an empty receive queue here", true },
+	{ "rq_num_oos", "packets came out of order: some were lost on the way", true },
+	{ "rq_num_dup", "a request came again: its answer was lost or late", true },
+	{ "rq_num_rae", "a request here had a bad address, key or right", true },
+	{ "rq_num_lle", "a message was longer than its receive", true },
+	{ "num_cqovf", "a completion queue overflowed", true },
 	{ "ack_deferred", "acknowledgements put off", false },
 	{ "sent_pkts", "packets sent", false },
 	{ "rcvd_pkts", "packets received", false },
@@ -66,31 +82,50 @@ const struct hwcount_meaning *hwcount_find(const char *name)
 	return NULL;
 }
 
-static uint64_t read_one(const char *device, unsigned port, const char *name)
+static void read_file(const char *folder, const char *name, uint64_t *value)
 {
-	static const char *const folders[] = { "hw_counters", "counters" };
-	unsigned long long value = 0;
-	char path[512];
+	unsigned long long number;
+	char path[1024];
 
-	for (int i = 0; i < 2; i++) {
-		snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%u/%s/%s", device, port,
-			 folders[i], name);
-		FILE *f = fopen(path, "re");
-		if (!f)
-			continue;
-		if (fscanf(f, "%llu", &value) != 1)
-			value = 0;
-		fclose(f);
-		break;
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fscanf(f, "%llu", &number) == 1)
+		*value = number;
+	fclose(f);
+}
+
+static void read_folder(const char *folder, struct hwcount *counts)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		const struct hwcount_meaning *m = hwcount_find(entry->d_name);
+		if (m && m->trouble)
+			read_file(folder, m->name, &counts->value[m - hwcount_meanings]);
 	}
-	return value;
+	if (dir)
+		closedir(dir);
 }
 
 void hwcount_read(const char *device, unsigned port, struct hwcount *counts)
 {
-	for (unsigned i = 0; hwcount_meanings[i].name; i++)
-		counts->value[i] = hwcount_meanings[i].trouble
-					   ? read_one(device, port, hwcount_meanings[i].name) : 0;
+	static const char *const parts[] = { "hw_counters", "diag_counters" };
+	static const char *const port_parts[] = { "counters", "hw_counters" };
+	char folder[512];
+
+	memset(counts, 0, sizeof *counts);
+	for (int i = 0; i < 2; i++) {
+		snprintf(folder, sizeof folder, "/sys/class/infiniband/%s/%s", device, parts[i]);
+		read_folder(folder, counts);
+	}
+	for (int i = 0; i < 2; i++) {
+		snprintf(folder, sizeof folder, "/sys/class/infiniband/%s/ports/%u/%s", device,
+			 port, port_parts[i]);
+		read_folder(folder, counts);
+	}
 }
 
 const char *hwcount_changes(const char *device, unsigned port, const struct hwcount *before,

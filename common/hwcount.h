@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hwcount.h -- what a device counts (hw_counters and counters of sysfs), with what it
+ * hwcount.h -- what a device counts (hw_counters, counters and diag_counters of sysfs), with what it
  * means.
  */
 #ifndef COMMON_HWCOUNT_H
@@ -22,7 +22,7 @@ extern const struct hwcount_meaning hwcount_meanings[];
 /* NULL: a counter that is not known here. */
 const struct hwcount_meaning *hwcount_find(const char *name);
 
-#define HWCOUNT_MAX 48
+#define HWCOUNT_MAX 64
 
 /* Counters of trouble at some moment, in the order of hwcount_meanings. */
 struct hwcount {
