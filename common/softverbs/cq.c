@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cq.c -- completion queues and completion channels.
+ * cq.c -- completion queues.
  *
  * A completion queue is a ring in private memory plus a set in shared memory of
  * queue pairs that have messages in their rings.  Send completions are put into
@@ -21,121 +21,8 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "common/softverbs/sv.h"
-
-static struct sv_chan *chan_of(struct ibv_comp_channel *channel)
-{
-	return SV_CONTAINER(channel, struct sv_chan, ib);
-}
-
-/* ---- channels ---- */
-
-struct ibv_comp_channel *sv_create_comp_channel(struct ibv_context *context)
-{
-	struct sv_chan *chan = calloc(1, sizeof(*chan));
-
-	if (!chan)
-		return NULL;
-	chan->ib.context = context;
-	chan->ib.fd = sv_bell_open();
-	if (chan->ib.fd < 0) {
-		free(chan);
-		return NULL;
-	}
-	pthread_mutex_lock(&sv_proc->lock);
-	chan->id = sv_proc->next_chan++;
-	chan->next = sv_proc->chans;
-	sv_proc->chans = chan;
-	pthread_mutex_unlock(&sv_proc->lock);
-	sv_ctx_get(context);
-	return &chan->ib;
-}
-
-int sv_destroy_comp_channel(struct ibv_comp_channel *channel)
-{
-	struct sv_chan *chan = chan_of(channel), **at;
-	bool busy;
-
-	sv_spin_lock(&chan->lock);
-	busy = chan->ib.refcnt != 0;
-	sv_spin_unlock(&chan->lock);
-	if (busy)
-		return EBUSY;
-	pthread_mutex_lock(&sv_proc->lock);
-	for (at = &sv_proc->chans; *at != chan; at = &(*at)->next)
-		;
-	*at = chan->next;
-	pthread_mutex_unlock(&sv_proc->lock);
-	sv_ctx_put(channel->context);
-	sv_fd_close(channel->fd);
-	free(chan);
-	return 0;
-}
-
-int sv_chan_dup(uint32_t id)
-{
-	struct sv_chan *chan;
-	int fd = -1;
-
-	pthread_mutex_lock(&sv_proc->lock);
-	for (chan = sv_proc->chans; chan && chan->id != id; chan = chan->next)
-		;
-	if (chan)
-		fd = sv_fd_track(fcntl(chan->ib.fd, F_DUPFD_CLOEXEC, 3));
-	pthread_mutex_unlock(&sv_proc->lock);
-	return fd;
-}
-
-/* Takes one pending event of a CQ. */
-static bool take_pending(struct sv_cq *cq)
-{
-	_Atomic uint32_t *pending = &sv_proc->rw->cq[cq->index].pending;
-	uint32_t n = atomic_load(pending);
-
-	while (n && !atomic_compare_exchange_weak(pending, &n, n - 1))
-		;
-	return n != 0;
-}
-
-static struct sv_cq *next_event(struct sv_chan *chan)
-{
-	struct sv_cq *cq, **at;
-
-	sv_spin_lock(&chan->lock);
-	for (at = &chan->cqs; *at && !take_pending(*at); at = &(*at)->next)
-		;
-	cq = *at;
-	if (cq) {
-		/* To the end of the list: no CQ starves another. */
-		*at = cq->next;
-		cq->next = NULL;
-		while (*at)
-			at = &(*at)->next;
-		*at = cq;
-		atomic_fetch_add(&cq->events_got, 1);
-	}
-	sv_spin_unlock(&chan->lock);
-	return cq;
-}
-
-int sv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
-{
-	struct sv_cq *found;
-	uint64_t count;
-
-	do {
-		/* Blocks, or EAGAIN, as the descriptor's flags say. */
-		if (read(channel->fd, &count, sizeof(count)) != sizeof(count))
-			return -1;
-		found = next_event(chan_of(channel));
-	} while (!found);
-	*cq = &found->ib;
-	*cq_context = found->ib.cq_context;
-	return 0;
-}
 
 void sv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
@@ -143,29 +30,6 @@ void sv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 	cq->comp_events_completed += nevents;
 	pthread_cond_signal(&cq->cond);
 	pthread_mutex_unlock(&cq->mutex);
-}
-
-static void join_channel(struct sv_cq *cq, struct sv_chan *chan)
-{
-	sv_spin_lock(&chan->lock);
-	cq->next = chan->cqs;
-	chan->cqs = cq;
-	chan->ib.refcnt++;
-	sv_spin_unlock(&chan->lock);
-	atomic_store(&sv_proc->ro->cq[cq->index].channel, chan->id);
-}
-
-static void leave_channel(struct sv_cq *cq, struct sv_chan *chan)
-{
-	struct sv_cq **at;
-
-	sv_spin_lock(&chan->lock);
-	for (at = &chan->cqs; *at != cq; at = &(*at)->next)
-		;
-	*at = cq->next;
-	sv_spin_unlock(&chan->lock);
-	while (take_pending(cq))
-		sv_bell_drop(chan->ib.fd);
 }
 
 /* ---- create and destroy ---- */
@@ -200,6 +64,7 @@ static void reset_shared(struct sv_cq *cq)
 	atomic_store(&sv_proc->ro->cq[cq->index].channel, 0);
 	atomic_store(&rw->armed, 0);
 	atomic_store(&rw->pending, 0);
+	atomic_store(&rw->rung, 0);
 	atomic_store(&rw->ready.top, 0);
 	for (int i = 0; i < 64; i++)
 		atomic_store(&rw->ready.word[i], 0);
@@ -233,7 +98,7 @@ struct ibv_cq *sv_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 	pthread_cond_init(&cq->ib.cond, NULL);
 	reset_shared(cq);
 	if (channel)
-		join_channel(cq, chan_of(channel));
+		sv_chan_join(channel, cq);
 	sv_ctx_get(context);
 	return &cq->ib;
 err_ring:
@@ -257,19 +122,15 @@ static void wait_for_acks(struct sv_cq *cq)
 int sv_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct sv_cq *cq = sv_cq_of(ibcq);
-	struct sv_chan *chan = ibcq->channel ? chan_of(ibcq->channel) : NULL;
 
 	if (atomic_load(&cq->users))
 		return EBUSY;
-	if (chan)
-		leave_channel(cq, chan);
+	if (ibcq->channel)
+		sv_chan_leave(ibcq->channel, cq);
 	sv_async_drop(ibcq->context, ibcq);
 	wait_for_acks(cq);
-	if (chan) {
-		sv_spin_lock(&chan->lock);
-		chan->ib.refcnt--;
-		sv_spin_unlock(&chan->lock);
-	}
+	if (ibcq->channel)
+		sv_chan_put(ibcq->channel);
 	reset_shared(cq);
 	pthread_mutex_lock(&sv_proc->lock);
 	sv_proc->cq[cq->index] = NULL;
@@ -312,8 +173,10 @@ bool sv_cq_push_locked(struct sv_cq *cq, const struct ibv_wc *wc, struct sv_qp *
 
 void sv_cq_ring_channel(struct sv_cq *cq)
 {
-	if (cq->ib.channel)
-		sv_bell_ring(cq->ib.channel->fd);
+	if (!cq->ib.channel)
+		return;
+	sv_bell_ring(cq->ib.channel->fd);
+	atomic_fetch_add(&sv_proc->rw->cq[cq->index].rung, 1);
 }
 
 void sv_cq_notify(struct sv_cq *cq, bool solicited)

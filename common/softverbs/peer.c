@@ -371,6 +371,7 @@ void sv_peer_notify(struct sv_peer *peer, uint32_t qp_index, uint32_t cq_index)
 	chan = find_chan(peer, id);
 	if (chan && chan->fd >= 0) {
 		sv_bell_ring(chan->fd);
+		atomic_fetch_add(&peer->rw->cq[cq_index].rung, 1);
 		rung = true;
 	} else if (!chan) {
 		chan = calloc(1, sizeof(*chan));

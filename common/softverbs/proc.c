@@ -241,6 +241,8 @@ struct sv_proc *sv_proc_get(void)
 	p = sv_proc;
 	if (!p) {
 		ret = sv_fault_env();
+		if (!ret)
+			ret = sv_chan_env();
 		p = sv_proc = ret ? NULL : new_proc();
 		if (!ret)
 			ret = p ? start(p) : ENOMEM;

@@ -27,7 +27,7 @@
 #include "common/softverbs/lock.h"
 
 /* Raised whenever a struct of this file or a message of peer.h changes. */
-#define SV_ABI_VERSION 1
+#define SV_ABI_VERSION 2
 
 #define SV_SLOTS 4096u /* processes of a fabric; slot 0 is not used */
 #define SV_QPS 4096u   /* queue pairs of a process; index 0 is not used */
@@ -171,6 +171,9 @@ struct sv_rw_cq {
 	alignas(SV_CACHE_LINE) _Atomic uint32_t armed;
 	/* Events not yet taken; each was or will be written to the channel. */
 	_Atomic uint32_t pending;
+	/* Counted up after that was done, for who looks for it himself: a hint, late by one
+	 * for each writer that died in between. */
+	_Atomic uint32_t rung;
 };
 
 struct sv_rw {

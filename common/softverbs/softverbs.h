@@ -34,12 +34,16 @@
  *  - Private data of connection events has InfiniBand's fixed lengths, padded with
  *    zeros: 56 bytes of a request, 196 of a response, 148 of a rejection.
  *  - Time-outs of connection management are 4 s, or SOFTVERBS_CM_TIMEOUT_MS.
+ *  - sv_get_cq_event() looks for an event itself for up to 50 us, or SOFTVERBS_SPIN_US,
+ *    before it sleeps, where such looks were not in vain the last time (channel.c).
  *  - What peers must be able to write is one mapping for all of them, so a hostile
  *    process of the same user can disturb others' messages.  It can't make its
  *    victim touch memory outside its regions.
  *
  * Threads: as libibverbs: every function may be called by any thread at any
- * time, but an object must not be destroyed while another thread uses it.
+ * time, but an object must not be destroyed while another thread uses it.  A channel
+ * or a context may be ended under a thread that waits for its next event: as in a system
+ * call, that thread goes on waiting, and keeps what it needs.
  *
  * fork: a child must not use objects of its parent.  It may open the device anew.
  */

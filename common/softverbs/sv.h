@@ -148,7 +148,7 @@ bool sv_same_user(int fd);
 /* Asks the control thread of this process to look at one of its QPs. */
 void sv_attention(uint32_t index, uint32_t flags);
 
-/* ---- device.c ---- */
+/* ---- device.c, async.c ---- */
 struct sv_async {
 	struct ibv_async_event event;
 	struct sv_async *next;
@@ -157,7 +157,7 @@ struct sv_async {
 struct sv_ctx {
 	struct sv_spin lock;
 	struct sv_async *head, **tail;
-	_Atomic unsigned int users; /* its owner, PDs, CQs, channels */
+	_Atomic unsigned int users; /* its owner, PDs, CQs, channels, readers of events */
 	struct verbs_context vctx;
 };
 
@@ -263,15 +263,29 @@ uint32_t sv_fault_request(void);
 /* It was executed; nobody knows yet. */
 void sv_fault_executed(uint32_t number);
 
-/* ---- cq.c ---- */
+/* ---- channel.c ---- */
 struct sv_chan {
 	struct ibv_comp_channel ib;
 	uint32_t id;
 	struct sv_spin lock; /* cqs, and users of ib.refcnt */
 	struct sv_cq *cqs;
 	struct sv_chan *next; /* sv_proc.chans */
+	_Atomic uint32_t readers; /* threads that wait for an event; and if it is over */
+	_Atomic unsigned int skip;  /* waits that are not to begin with a spin */
+	_Atomic unsigned int skips; /* as many, after the last spin in vain */
 };
 
+/* From the environment; 0, or EINVAL and a message. */
+int sv_chan_env(void);
+void sv_chan_join(struct ibv_comp_channel *channel, struct sv_cq *cq);
+/* Events of the CQ that nobody took are gone; the channel stays its own. */
+void sv_chan_leave(struct ibv_comp_channel *channel, struct sv_cq *cq);
+/* After that: the channel may be destroyed. */
+void sv_chan_put(struct ibv_comp_channel *channel);
+/* A descriptor on which peers ring channel id; -1. Caller closes. */
+int sv_chan_dup(uint32_t id);
+
+/* ---- cq.c ---- */
 struct sv_cqe {
 	struct ibv_wc wc;
 	struct sv_qp *qp;
@@ -298,6 +312,7 @@ struct sv_cq {
 	_Atomic unsigned int users;
 	_Atomic unsigned int events_got;
 	_Atomic unsigned int async_got;
+	uint32_t rung_seen; /* of sv_rw_cq.rung, the events taken; sv_chan.lock */
 	struct sv_cq *next; /* sv_chan.cqs */
 };
 
@@ -319,8 +334,6 @@ void sv_cq_notify(struct sv_cq *cq, bool solicited);
 void sv_cq_ring_channel(struct sv_cq *cq);
 /* Takes the QP's completions out; any lock but leaves must be free. */
 void sv_cq_clean(struct sv_cq *cq, struct sv_qp *qp);
-/* A descriptor on which peers ring channel id; -1. Caller closes. */
-int sv_chan_dup(uint32_t id);
 
 /* ---- rq.c ---- */
 struct sv_rwqe {

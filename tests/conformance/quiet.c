@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * quiet.c -- how much of two CPUs others take, and what a wake-up costs there.
+ * quiet.c -- how much of two CPUs others take.
  *
  *	quiet CPU CPU
  *
- * Prints two numbers: the time that others took from a thread that spins on each CPU,
- * in per cent, of the busier CPU; and half the round trip of two threads that wake each
- * other by bare eventfds, the median in microseconds.  A figure of the device that is
- * worse than it may be proves something only where these are low: no device can wake
- * faster than the kernel does.
+ * Prints the time that others took from a thread that spins on each CPU, in per cent,
+ * of the busier CPU.  A figure of the device that is worse than it may be proves
+ * something only where this is low.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,13 +16,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #define SPIN_NS 60000000u
 #define GAP_NS 5000u /* a longer one is somebody else's, or an interrupt's */
-#define ROUNDS 400
 
 static uint64_t now_ns(void)
 {
@@ -88,66 +83,9 @@ static double measure_stolen(const unsigned int *cpus)
 	return s[0].taken > s[1].taken ? s[0].taken : s[1].taken;
 }
 
-/* ---- wake-ups ---- */
-
-struct waker {
-	unsigned int cpu;
-	int in, out;
-};
-
-static void pass_on(const struct waker *w)
-{
-	uint64_t one;
-
-	if (read(w->in, &one, sizeof(one)) != sizeof(one) ||
-	    write(w->out, &one, sizeof(one)) != sizeof(one))
-		die("eventfd");
-}
-
-static void *answer(void *arg)
-{
-	const struct waker *w = arg;
-
-	pin(w->cpu);
-	for (int i = 0; i < ROUNDS; i++)
-		pass_on(w);
-	return NULL;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double measure_wake_us(const unsigned int *cpus)
-{
-	int there = eventfd(0, EFD_CLOEXEC), back = eventfd(0, EFD_CLOEXEC);
-	struct waker w = { .cpu = cpus[1], .in = there, .out = back };
-	static uint64_t took_ns[ROUNDS];
-	uint64_t one = 1;
-	pthread_t thread;
-
-	pin(cpus[0]);
-	if (there < 0 || back < 0 || pthread_create(&thread, NULL, answer, &w))
-		die("two threads with eventfds");
-	for (int i = 0; i < ROUNDS; i++) {
-		took_ns[i] = now_ns();
-		if (write(there, &one, sizeof(one)) != sizeof(one) ||
-		    read(back, &one, sizeof(one)) != sizeof(one))
-			die("eventfd");
-		took_ns[i] = now_ns() - took_ns[i];
-	}
-	pthread_join(thread, NULL);
-	qsort(took_ns, ROUNDS, sizeof(took_ns[0]), by_size);
-	return (double)took_ns[ROUNDS / 2] / 2000;
-}
-
 int main(int argc, char **argv)
 {
 	unsigned int cpus[2];
-	double stolen;
 
 	if (argc != 3) {
 		fprintf(stderr, "usage: quiet CPU CPU\n");
@@ -155,7 +93,6 @@ int main(int argc, char **argv)
 	}
 	cpus[0] = (unsigned int)atoi(argv[1]);
 	cpus[1] = (unsigned int)atoi(argv[2]);
-	stolen = measure_stolen(cpus);
-	printf("%.1f %.2f\n", stolen, measure_wake_us(cpus));
+	printf("%.1f\n", measure_stolen(cpus));
 	return 0;
 }
