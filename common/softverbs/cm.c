@@ -2,18 +2,15 @@
 /*
  * cm.c -- connection management: ids and what is asked of them.
  *
- * The calls check the id's state, change it, and start what cm_sock.c finishes;
- * outcomes are events, all queued under one lock.
+ * The calls check the id's state, change it, and start what cm_sock.c and cm_conn.c
+ * finish; outcomes are events, all queued under one lock.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include "common/softverbs/cm.h"
 
 struct sv_cm sv_cm = {
@@ -21,19 +18,6 @@ struct sv_cm sv_cm = {
 	.acked = PTHREAD_COND_INITIALIZER,
 	.next_ns = UINT64_MAX,
 };
-
-static int fail(int err)
-{
-	errno = err;
-	return -1;
-}
-
-/* Unlocks; 0, or -1 and errno. */
-static int done(int err)
-{
-	pthread_mutex_unlock(&sv_cm.lock);
-	return err ? fail(err) : 0;
-}
 
 void sv_cm_forget_all(void)
 {
@@ -70,7 +54,7 @@ static int open_verbs(void)
 	return ENOMEM;
 }
 
-static void set_device(struct sv_id *id)
+void sv_cm_set_device(struct sv_id *id)
 {
 	id->id.verbs = sv_cm.verbs;
 	id->id.pd = sv_cm.pd;
@@ -94,7 +78,7 @@ struct sv_id *sv_cm_new_id(struct sv_id *listener)
 		id->id.channel = listener->id.channel;
 		id->id.context = listener->id.context;
 		id->tos = listener->tos;
-		set_device(id);
+		sv_cm_set_device(id);
 	}
 	id->next = sv_cm.ids;
 	sv_cm.ids = id;
@@ -120,7 +104,7 @@ int sv_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, vo
 	int ret;
 
 	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB)
-		return fail(EOPNOTSUPP);
+		return sv_cm_fail(EOPNOTSUPP);
 	if (!sv_proc_get())
 		return -1;
 	if (!channel) {
@@ -134,14 +118,14 @@ int sv_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, vo
 	if (!id) {
 		if (own)
 			sv_destroy_event_channel(own);
-		return done(ret ? ret : ENOMEM);
+		return sv_cm_done(ret ? ret : ENOMEM);
 	}
 	id->id.channel = channel;
 	id->id.context = context;
 	id->id.ps = ps;
 	id->sync = own != NULL;
 	*out = &id->id;
-	return done(0);
+	return sv_cm_done(0);
 }
 
 /* No longer counts in its listener's backlog; sv_cm.lock held. */
@@ -197,143 +181,6 @@ int sv_destroy_id(struct rdma_cm_id *cm_id)
 	if (own)
 		sv_destroy_event_channel(own);
 	return 0;
-}
-
-/* ---- addresses ---- */
-
-static socklen_t addr_bytes(const struct sockaddr *addr)
-{
-	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
-					     sizeof(struct sockaddr_in);
-}
-
-static bool is_wildcard(const struct sockaddr *addr)
-{
-	const struct sockaddr_in6 *in6 = (const void *)addr;
-	const struct sockaddr_in *in = (const void *)addr;
-
-	return addr->sa_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) :
-					     in->sin_addr.s_addr == htonl(INADDR_ANY);
-}
-
-/* 0 if an address is one of this host. */
-static int check_local(const struct sockaddr *addr)
-{
-	struct sockaddr_storage copy = { 0 };
-	int fd, ret;
-
-	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
-		return EAFNOSUPPORT;
-	memcpy(&copy, addr, addr_bytes(addr));
-	if (addr->sa_family == AF_INET6)
-		((struct sockaddr_in6 *)(void *)&copy)->sin6_port = 0;
-	else
-		((struct sockaddr_in *)(void *)&copy)->sin_port = 0;
-	fd = socket(addr->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return errno;
-	ret = bind(fd, (struct sockaddr *)&copy, addr_bytes(addr)) ? errno : 0;
-	close(fd);
-	return ret;
-}
-
-/* sv_cm.lock held. */
-static int bind_id(struct sv_id *id, const struct sockaddr *addr)
-{
-	int ret;
-
-	if (id->state != SV_CM_IDLE)
-		return EINVAL;
-	ret = check_local(addr);
-	if (!ret)
-		ret = sv_cm_bind(id, addr);
-	if (ret)
-		return ret;
-	if (!is_wildcard(addr))
-		set_device(id);
-	id->state = SV_CM_BOUND;
-	return 0;
-}
-
-int sv_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
-{
-	pthread_mutex_lock(&sv_cm.lock);
-	return done(bind_id(sv_id_of(id), addr));
-}
-
-/* Without a source: the destination's address, which is of this host, and a port
- * that nobody could listen on anyway. */
-static void choose_source(struct sv_id *id)
-{
-	struct rdma_addr *addr = &id->id.route.addr;
-	uint16_t port = 0;
-
-	if (addr->src_addr.sa_family && !is_wildcard(&addr->src_addr))
-		return;
-	if (addr->src_addr.sa_family == addr->dst_addr.sa_family)
-		port = addr->src_sin.sin_port; /* same place in both families */
-	addr->src_storage = addr->dst_storage;
-	if (!port) {
-		sv_random(&port, sizeof(port));
-		port |= htons(0x8000);
-	}
-	addr->src_sin.sin_port = port;
-}
-
-static void set_destination(struct sv_id *id, const struct sockaddr *dst)
-{
-	struct rdma_addr *addr = &id->id.route.addr;
-
-	memcpy(&addr->dst_storage, dst, addr_bytes(dst));
-	if (!is_wildcard(dst))
-		return;
-	if (dst->sa_family == AF_INET6)
-		addr->dst_sin6.sin6_addr = in6addr_loopback;
-	else
-		addr->dst_sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-}
-
-int sv_resolve_addr(struct rdma_cm_id *cm_id, struct sockaddr *src, struct sockaddr *dst,
-		    int timeout_ms)
-{
-	struct sv_id *id = sv_id_of(cm_id);
-	int ret;
-
-	(void)timeout_ms;
-	if (dst->sa_family != AF_INET && dst->sa_family != AF_INET6)
-		return fail(EAFNOSUPPORT);
-	pthread_mutex_lock(&sv_cm.lock);
-	ret = src && id->state == SV_CM_IDLE ? bind_id(id, src) : 0;
-	if (!ret && id->state != SV_CM_IDLE && id->state != SV_CM_BOUND)
-		ret = EINVAL;
-	if (ret)
-		return done(ret);
-	set_destination(id, dst);
-	ret = check_local(&cm_id->route.addr.dst_addr);
-	if (ret) {
-		sv_cm_queue(id, RDMA_CM_EVENT_ADDR_ERROR, -ret, NULL);
-	} else {
-		choose_source(id);
-		set_device(id);
-		id->state = SV_CM_ADDR_RESOLVED;
-		sv_cm_queue(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
-	}
-	pthread_mutex_unlock(&sv_cm.lock);
-	return sv_cm_complete(cm_id);
-}
-
-int sv_resolve_route(struct rdma_cm_id *cm_id, int timeout_ms)
-{
-	struct sv_id *id = sv_id_of(cm_id);
-
-	(void)timeout_ms;
-	pthread_mutex_lock(&sv_cm.lock);
-	if (id->state != SV_CM_ADDR_RESOLVED)
-		return done(EINVAL);
-	id->state = SV_CM_ROUTE_RESOLVED;
-	sv_cm_queue(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
-	pthread_mutex_unlock(&sv_cm.lock);
-	return sv_cm_complete(cm_id);
 }
 
 /* ---- connections ---- */
@@ -398,7 +245,7 @@ int sv_connect(struct rdma_cm_id *cm_id, struct rdma_conn_param *param)
 	pthread_mutex_lock(&sv_cm.lock);
 	ret = start_connect(sv_id_of(cm_id), param);
 	pthread_mutex_unlock(&sv_cm.lock);
-	return ret ? fail(ret) : sv_cm_complete(cm_id);
+	return ret ? sv_cm_fail(ret) : sv_cm_complete(cm_id);
 }
 
 int sv_establish(struct rdma_cm_id *cm_id)
@@ -409,11 +256,11 @@ int sv_establish(struct rdma_cm_id *cm_id)
 
 	pthread_mutex_lock(&sv_cm.lock);
 	if (id->state != SV_CM_RESPONDED)
-		return done(EINVAL);
+		return sv_cm_done(EINVAL);
 	ret = sv_cm_send(id, &rtu);
 	if (!ret)
 		id->state = SV_CM_CONNECTED;
-	return done(ret);
+	return sv_cm_done(ret);
 }
 
 int sv_listen(struct rdma_cm_id *cm_id, int backlog)
@@ -424,17 +271,17 @@ int sv_listen(struct rdma_cm_id *cm_id, int backlog)
 
 	pthread_mutex_lock(&sv_cm.lock);
 	if (id->state == SV_CM_IDLE)
-		ret = bind_id(id, (struct sockaddr *)&any);
+		ret = sv_cm_bind_id(id, (struct sockaddr *)&any);
 	if (!ret && id->state != SV_CM_BOUND)
 		ret = EINVAL;
 	if (ret)
-		return done(ret);
+		return sv_cm_done(ret);
 	id->backlog = backlog > 0 && backlog < SV_CM_BACKLOG_MAX ? (unsigned int)backlog :
 								  SV_CM_BACKLOG_MAX;
 	ret = sv_cm_listen(id);
 	if (!ret)
 		id->state = SV_CM_LISTENING;
-	return done(ret);
+	return sv_cm_done(ret);
 }
 
 static int check_request(const struct sv_id *id)
@@ -470,7 +317,7 @@ int sv_accept(struct rdma_cm_id *cm_id, struct rdma_conn_param *param)
 	int ret;
 
 	if (param && param->private_data_len > SV_CM_REP_DATA)
-		return fail(EINVAL);
+		return sv_cm_fail(EINVAL);
 	pthread_mutex_lock(&sv_cm.lock);
 	ret = check_request(id);
 	if (!ret && param) {
@@ -481,7 +328,7 @@ int sv_accept(struct rdma_cm_id *cm_id, struct rdma_conn_param *param)
 	if (!ret && cm_id->qp)
 		ret = sv_cm_qp_to_rts(id);
 	if (ret)
-		return fail(ret);
+		return sv_cm_fail(ret);
 	pthread_mutex_lock(&sv_cm.lock);
 	ret = send_accept(id, param);
 	pthread_mutex_unlock(&sv_cm.lock);
@@ -489,7 +336,7 @@ int sv_accept(struct rdma_cm_id *cm_id, struct rdma_conn_param *param)
 		return sv_cm_complete(cm_id);
 	if (cm_id->qp)
 		sv_cm_qp_to_error(id);
-	return fail(ret);
+	return sv_cm_fail(ret);
 }
 
 int sv_reject(struct rdma_cm_id *cm_id, const void *data, uint8_t bytes)
@@ -499,17 +346,17 @@ int sv_reject(struct rdma_cm_id *cm_id, const void *data, uint8_t bytes)
 	struct sv_id *id = sv_id_of(cm_id);
 
 	if (bytes > SV_CM_REJ_DATA)
-		return fail(EINVAL);
+		return sv_cm_fail(EINVAL);
 	if (bytes)
 		memcpy(rej.data, data, bytes);
 	pthread_mutex_lock(&sv_cm.lock);
 	if (id->state != SV_CM_REQUESTED && id->state != SV_CM_RESPONDED)
-		return done(EINVAL);
+		return sv_cm_done(EINVAL);
 	sv_cm_send(id, &rej); /* whether it is still there or not */
 	leave_backlog(id);
 	id->state = SV_CM_OVER;
 	sv_cm_close(id);
-	return done(0);
+	return sv_cm_done(0);
 }
 
 int sv_disconnect(struct rdma_cm_id *cm_id)
@@ -520,7 +367,7 @@ int sv_disconnect(struct rdma_cm_id *cm_id)
 
 	pthread_mutex_lock(&sv_cm.lock);
 	if (id->state < SV_CM_RESPONDED || id->state == SV_CM_REQUESTED)
-		return done(EINVAL);
+		return sv_cm_done(EINVAL);
 	if (id->state < SV_CM_DISCONNECTING) {
 		waiting = true;
 		sv_cm_send(id, &dreq); /* if it fails, the end of the socket tells */
@@ -552,34 +399,24 @@ int sv_set_option(struct rdma_cm_id *cm_id, int level, int optname, void *optval
 	bool reuse;
 
 	if (level != RDMA_OPTION_ID)
-		return fail(ENOSYS);
+		return sv_cm_fail(ENOSYS);
 	pthread_mutex_lock(&sv_cm.lock);
 	switch (optname) {
 	case RDMA_OPTION_ID_TOS:
 		if (optlen != 1)
-			return done(EINVAL);
+			return sv_cm_done(EINVAL);
 		id->tos = *(uint8_t *)optval;
-		return done(0);
+		return sv_cm_done(0);
 	case RDMA_OPTION_ID_REUSEADDR:
-		return done(set_flag(optval, optlen, &reuse));
+		return sv_cm_done(set_flag(optval, optlen, &reuse));
 	case RDMA_OPTION_ID_AFONLY:
-		return done(set_flag(optval, optlen, &id->af_only));
+		return sv_cm_done(set_flag(optval, optlen, &id->af_only));
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		if (optlen != 1 || *(uint8_t *)optval > 31)
-			return done(EINVAL);
+			return sv_cm_done(EINVAL);
 		id->ack_timeout = *(uint8_t *)optval;
-		return done(0);
+		return sv_cm_done(0);
 	default:
-		return done(ENOSYS);
+		return sv_cm_done(ENOSYS);
 	}
-}
-
-__be16 sv_get_src_port(struct rdma_cm_id *id)
-{
-	return id->route.addr.src_sin.sin_port; /* same place in sockaddr_in6 */
-}
-
-__be16 sv_get_dst_port(struct rdma_cm_id *id)
-{
-	return id->route.addr.dst_sin.sin_port;
 }

@@ -8,6 +8,7 @@
 #ifndef SOFTVERBS_CM_H
 #define SOFTVERBS_CM_H
 
+#include <errno.h>
 #include <sys/socket.h>
 #include "common/softverbs/sv.h"
 
@@ -137,16 +138,35 @@ static inline struct sv_id *sv_id_of(struct rdma_cm_id *id)
 	return SV_CONTAINER(id, struct sv_id, id);
 }
 
+static inline int sv_cm_fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
+/* Unlocks; 0, or -1 and errno. */
+static inline int sv_cm_done(int err)
+{
+	pthread_mutex_unlock(&sv_cm.lock);
+	return err ? sv_cm_fail(err) : 0;
+}
+
 /* ---- cm.c ---- */
-/* Queues an event; sv_cm.lock held.  msg: the message that it tells of, or NULL. */
-void sv_cm_queue(struct sv_id *id, enum rdma_cm_event_type type, int status,
-		 const struct sv_cm_msg *msg);
 struct sv_id *sv_cm_new_id(struct sv_id *listener);
 /* Unlinks and frees it; sv_cm.lock held. */
 void sv_cm_free_id(struct sv_id *id);
 void sv_cm_forget_all(void);
+/* The id is at an address, and so on the device. */
+void sv_cm_set_device(struct sv_id *id);
+
+/* ---- cm_addr.c ---- */
+/* sv_cm.lock held; 0 or an errno value. */
+int sv_cm_bind_id(struct sv_id *id, const struct sockaddr *addr);
 
 /* ---- cm_event.c ---- */
+/* Queues an event; sv_cm.lock held.  msg: the message that it tells of, or NULL. */
+void sv_cm_queue(struct sv_id *id, enum rdma_cm_event_type type, int status,
+		 const struct sv_cm_msg *msg);
 void sv_cm_drop_events(struct sv_id *id);
 /* In synchronous mode: waits for the event of an operation. */
 int sv_cm_complete(struct rdma_cm_id *id);
@@ -162,6 +182,16 @@ void sv_cm_set_deadline(struct sv_id *id, uint64_t in_ms);
 uint64_t sv_cm_timeout_ms(void);
 /* Control thread: what is due; returns when the next is. */
 uint64_t sv_cm_run_timers(void);
+
+/* ---- cm_conn.c ---- */
+/* All with sv_cm.lock held.  Somebody wants to connect to a listener; the id is new. */
+void sv_cm_on_request(struct sv_id *id, struct sv_id *listener, const struct sv_cm_msg *req);
+void sv_cm_on_message(struct sv_id *id, const struct sv_cm_msg *msg);
+/* The other side is gone. */
+void sv_cm_on_end(struct sv_id *id);
+void sv_cm_connect_failed(struct sv_id *id, enum rdma_cm_event_type type, int status);
+/* Its deadline has come. */
+void sv_cm_is_late(struct sv_id *id);
 
 /* ---- cm_qp.c ---- */
 /* Transitions of id->qp that connect and accept make by themselves. */

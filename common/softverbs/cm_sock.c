@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_sock.c -- connection management between processes.
+ * cm_sock.c -- connection management: the sockets between processes, and time.
  *
  * A listener is an abstract unix socket "softverbs/<fabric>/cm/<address>/<port>".
- * A connection is a SEQPACKET connection to it, which lives as long as both ids:
+ * A connection is a SEQPACKET connection to it, which lives as long as both ids; what
+ * its messages, its end and the lack of both mean is in cm_conn.c.  One that has sent
+ * no request yet is its listener's, an embryo.  Nothing blocks.
  *
- *	active		REQ ->			passive
- *			<- REP, or REJ
- *			RTU ->
- *			DREQ -> <- DREP		(either side)
- *
- * Happy path: CONNECTING, RESPONDED, CONNECTED on the active side; REQUESTED,
- * ACCEPTED, CONNECTED on the passive.
- *
- * Failure: nobody listens, for 100 ms (REJECTED, reason 8); the other process ends, or its id
- * is destroyed, seen as the end of the socket (UNREACHABLE or REJECTED before, and
- * DISCONNECTED after the connection is up); a frozen process, seen by the
- * deadline of each state (UNREACHABLE, -ETIMEDOUT).  Nothing blocks.
- *
- * Teardown: DISCONNECTED, and after the time wait TIMEWAIT_EXIT.
+ * Nobody listens: tried again for 100 ms.  The listener's backlog is full: for as long as
+ * the id waits.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -34,7 +24,6 @@
 #include "common/softverbs/cm.h"
 #include "common/softverbs/peer.h"
 
-#define TIMEWAIT_MS 1000
 #define BACKLOG_RETRY_MS 5
 /* A request takes its time on a wire; a server that listens anew between two clients, as
  * perftest's does, relies on it. */
@@ -252,14 +241,6 @@ static int connect_listener(struct sv_id *id, int fd)
 	return ret;
 }
 
-static void connect_failed(struct sv_id *id, enum rdma_cm_event_type type, int status)
-{
-	id->state = SV_CM_OVER;
-	sv_cm_set_deadline(id, 0);
-	sv_cm_close(id);
-	sv_cm_queue(id, type, status, NULL);
-}
-
 static int watch_connection(struct sv_id *id, int fd)
 {
 	struct sv_cm_sock *sock = new_sock(fd, id);
@@ -301,9 +282,9 @@ void sv_cm_start_connect(struct sv_id *id)
 	if (ret == ECONNREFUSED && now - id->refused_ns < REFUSE_AFTER_MS * 1000000ull)
 		ret = EAGAIN;
 	if (ret == ECONNREFUSED)
-		connect_failed(id, RDMA_CM_EVENT_REJECTED, SV_REJ_NO_SERVICE);
+		sv_cm_connect_failed(id, RDMA_CM_EVENT_REJECTED, SV_REJ_NO_SERVICE);
 	else if (ret && ret != EAGAIN)
-		connect_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ret);
+		sv_cm_connect_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ret);
 	else if (ret)
 		due_at(now + BACKLOG_RETRY_MS * 1000000u);
 }
@@ -335,29 +316,12 @@ static void refuse(struct sv_cm_sock *sock, uint32_t reason)
 	drop_embryo(sock);
 }
 
-static void take_request(struct sv_id *id, const struct sv_cm_msg *req)
-{
-	id->remote_qpn = req->qpn;
-	id->remote_psn = req->psn;
-	/* What the one may ask for the other must be ready to answer. */
-	id->responder_resources = req->initiator_depth;
-	id->initiator_depth = req->responder_resources;
-	id->retry_count = req->retry_count & 7;
-	id->rnr_retry_count = req->rnr_retry_count & 7;
-	id->peer_ack_timeout = req->ack_timeout & 31;
-	memcpy(&id->id.route.addr.src_storage, &req->dst, sizeof(req->dst));
-	memcpy(&id->id.route.addr.dst_storage, &req->src, sizeof(req->src));
-}
-
 static void on_request(struct sv_cm_sock *sock, const struct sv_cm_msg *req)
 {
-	struct sv_id *listener = sock->listener, *id;
+	struct sv_id *listener = sock->listener, *id = NULL;
 
-	if (listener->nrequests >= listener->backlog) {
-		refuse(sock, SV_REJ_NO_RESOURCES);
-		return;
-	}
-	id = sv_cm_new_id(listener);
+	if (listener->nrequests < listener->backlog)
+		id = sv_cm_new_id(listener);
 	if (!id) {
 		refuse(sock, SV_REJ_NO_RESOURCES);
 		return;
@@ -366,11 +330,7 @@ static void on_request(struct sv_cm_sock *sock, const struct sv_cm_msg *req)
 	sock->listener = NULL;
 	sock->id = id;
 	id->sock = sock;
-	id->state = SV_CM_REQUESTED;
-	take_request(id, req);
-	listener->nrequests++;
-	id->listener = listener;
-	sv_cm_queue(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, req);
+	sv_cm_on_request(id, listener, req);
 }
 
 static void add_embryo(struct sv_id *listener, int fd)
@@ -411,106 +371,6 @@ static void on_listener(struct sv_watch *watch, uint32_t events)
 	pthread_mutex_unlock(&sv_cm.lock);
 }
 
-/* ---- messages of a connection ---- */
-
-static void on_response(struct sv_id *id, const struct sv_cm_msg *rep)
-{
-	if (id->state != SV_CM_CONNECTING)
-		return;
-	id->remote_qpn = rep->qpn;
-	id->remote_psn = rep->psn;
-	id->responder_resources = rep->initiator_depth;
-	id->initiator_depth = rep->responder_resources;
-	id->rnr_retry_count = rep->rnr_retry_count & 7;
-	id->peer_ack_timeout = rep->ack_timeout & 31;
-	id->state = SV_CM_RESPONDED;
-	sv_cm_set_deadline(id, 0);
-	sv_cm_queue(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, rep);
-}
-
-static void on_reject(struct sv_id *id, const struct sv_cm_msg *rej)
-{
-	if (id->state != SV_CM_CONNECTING && id->state != SV_CM_REQUESTED &&
-	    id->state != SV_CM_ACCEPTED)
-		return;
-	id->state = SV_CM_OVER;
-	sv_cm_set_deadline(id, 0);
-	sv_cm_close(id);
-	sv_cm_queue(id, RDMA_CM_EVENT_REJECTED, (int)rej->reason, rej);
-}
-
-static void disconnected(struct sv_id *id)
-{
-	id->state = SV_CM_DISCONNECTED;
-	sv_cm_queue(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
-	sv_cm_set_deadline(id, TIMEWAIT_MS);
-}
-
-static void established(struct sv_id *id)
-{
-	id->state = SV_CM_CONNECTED;
-	sv_cm_set_deadline(id, 0);
-	sv_cm_queue(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
-}
-
-static void on_disconnect(struct sv_id *id)
-{
-	struct sv_cm_msg drep = { .type = SV_CM_DREP, .abi = SV_ABI_VERSION };
-
-	/* A message may have overtaken the RTU, or the application's answer. */
-	if (id->state < SV_CM_RESPONDED || id->state > SV_CM_DISCONNECTING)
-		return;
-	sv_cm_send(id, &drep);
-	disconnected(id);
-}
-
-static void on_message(struct sv_id *id, const struct sv_cm_msg *msg)
-{
-	switch (msg->type) {
-	case SV_CM_REP:
-		on_response(id, msg);
-		break;
-	case SV_CM_REJ:
-		on_reject(id, msg);
-		break;
-	case SV_CM_RTU:
-		if (id->state == SV_CM_ACCEPTED)
-			established(id);
-		break;
-	case SV_CM_DREQ:
-		on_disconnect(id);
-		break;
-	case SV_CM_DREP:
-		if (id->state == SV_CM_DISCONNECTING)
-			disconnected(id);
-		break;
-	default:
-		break;
-	}
-}
-
-/* The other side is gone, or speaks another language. */
-static void on_end(struct sv_id *id)
-{
-	epoll_ctl(sv_proc->epoll_fd, EPOLL_CTL_DEL, id->sock->watch.fd, NULL);
-	switch (id->state) {
-	case SV_CM_CONNECTING:
-	case SV_CM_RESPONDED:
-	case SV_CM_ACCEPTED:
-		connect_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ECONNRESET);
-		break;
-	case SV_CM_REQUESTED:
-		id->gone = true;
-		break;
-	case SV_CM_CONNECTED:
-	case SV_CM_DISCONNECTING:
-		disconnected(id);
-		break;
-	default:
-		break;
-	}
-}
-
 /* Receives one message; false when there is nothing more to do. */
 static bool receive_one(struct sv_cm_sock *sock)
 {
@@ -526,9 +386,11 @@ static bool receive_one(struct sv_cm_sock *sock)
 		else
 			drop_embryo(sock);
 	} else if (good) {
-		on_message(sock->id, &msg);
+		sv_cm_on_message(sock->id, &msg);
 	} else {
-		on_end(sock->id);
+		/* It is gone, or speaks another language. */
+		epoll_ctl(sv_proc->epoll_fd, EPOLL_CTL_DEL, sock->watch.fd, NULL);
+		sv_cm_on_end(sock->id);
 		return false;
 	}
 	return true;
@@ -548,27 +410,6 @@ static void on_connection(struct sv_watch *watch, uint32_t events)
 }
 
 /* ---- timers ---- */
-
-static void id_is_late(struct sv_id *id)
-{
-	sv_cm_set_deadline(id, 0);
-	switch (id->state) {
-	case SV_CM_CONNECTING:
-	case SV_CM_ACCEPTED:
-		connect_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
-		break;
-	case SV_CM_DISCONNECTING:
-		disconnected(id);
-		break;
-	case SV_CM_DISCONNECTED:
-		id->state = SV_CM_OVER;
-		sv_cm_close(id);
-		sv_cm_queue(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
-		break;
-	default:
-		break;
-	}
-}
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -595,7 +436,7 @@ static uint64_t run_id(struct sv_id *id, uint64_t now)
 	uint64_t due = run_embryos(id, now);
 
 	if (now >= id->deadline_ns)
-		id_is_late(id);
+		sv_cm_is_late(id);
 	if (id->state == SV_CM_CONNECTING && (!id->sock || !id->sock->watch.ready)) {
 		sv_cm_start_connect(id); /* the backlog was full, or nobody listened */
 		due = earlier(due, now + BACKLOG_RETRY_MS * 1000000u);

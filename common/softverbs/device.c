@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device.c -- the device, its contexts, and asynchronous events.
+ * device.c -- the device, its contexts, and their attributes.
  *
  * There is one device, and it is always there.  Each sv_open_device() makes a
  * context with an event queue of its own.
@@ -242,5 +242,51 @@ int sv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *
 		return -1;
 	}
 	*pkey = htobe16(0xffff);
+	return 0;
+}
+
+/* ---- attributes that came later ---- */
+
+static void copy_out(void *to, size_t to_bytes, const void *from, size_t bytes)
+{
+	memset(to, 0, to_bytes);
+	memcpy(to, from, bytes < to_bytes ? bytes : to_bytes);
+}
+
+int sv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t attr_bytes)
+{
+	struct ibv_device_attr_ex all = { 0 };
+
+	if (input && input->comp_mask)
+		return EINVAL;
+	if (attr_bytes < sizeof(all.orig_attr))
+		return EINVAL;
+	sv_query_device(context, &all.orig_attr);
+	all.completion_timestamp_mask = UINT64_MAX;
+	all.hca_core_clock = 1000000; /* kHz: nanoseconds */
+	all.device_cap_flags_ex = (uint64_t)all.orig_attr.device_cap_flags;
+	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
+	copy_out(attr, attr_bytes, &all, sizeof(all));
+	return 0;
+}
+
+int sv_query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+		     size_t attr_bytes)
+{
+	struct ibv_port_attr all;
+	int ret = sv_query_port(context, port, &all);
+
+	if (!ret)
+		copy_out(attr, attr_bytes, &all, sizeof(all));
+	return ret;
+}
+
+int sv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+	(void)context;
+	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return EOPNOTSUPP;
+	clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
 	return 0;
 }

@@ -5,8 +5,8 @@
  * Happy path: the first queue pair that is connected to a process makes the link:
  * connect to the process's address, greet, and on the answer map its tables
  * (control thread).  Data paths look at the state and wait for SV_PEER_UP.
- * Regions, channels and staging memory are asked for when first needed, and the
- * answers remembered until the link ends.
+ * Regions (peer_map.c), channels and staging memory are asked for when first needed,
+ * and the answers remembered until the link ends.
  *
  * Failure: nobody at the address, an answer that can't be right, or the end of
  * the connection, which is how the kernel tells of a process's death: the link is
@@ -19,87 +19,17 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include "common/softverbs/peer.h"
 #include "common/softverbs/sv.h"
 
 #define ASKS_PER_WAKE 64
-#define ASK_AGAIN_NS 500000000u
-
-/* ---- messages ---- */
-
-union fd_control {
-	struct cmsghdr header;
-	char bytes[CMSG_SPACE(SV_MSG_FDS * sizeof(int))];
-};
-
-int sv_msg_send(int fd, const struct sv_msg *msg, const int *fds, int nfds)
-{
-	union fd_control control = { 0 };
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)msg, .iov_len = sizeof(*msg) };
-	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (nfds) {
-		hdr.msg_control = control.bytes;
-		hdr.msg_controllen = CMSG_SPACE((size_t)nfds * sizeof(int));
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
-		memcpy(CMSG_DATA(&control.header), fds, (size_t)nfds * sizeof(int));
-	}
-	if (sendmsg(fd, &hdr, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*msg))
-		return 0;
-	return errno ? errno : EIO;
-}
-
-int sv_msg_recv(int fd, struct sv_msg *msg, int *fds, int *nfds)
-{
-	union fd_control control;
-	struct iovec iov = { .iov_base = msg, .iov_len = sizeof(*msg) };
-	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
-			      .msg_controllen = sizeof(control.bytes) };
-	ssize_t n = recvmsg(fd, &hdr, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *cmsg;
-
-	*nfds = 0;
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? EAGAIN : EPIPE;
-	cmsg = CMSG_FIRSTHDR(&hdr);
-	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS) {
-		*nfds = (int)((cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(fds, CMSG_DATA(cmsg), (size_t)*nfds * sizeof(int));
-		for (int i = 0; i < *nfds; i++)
-			sv_fd_track(fds[i]);
-	}
-	if (n == (ssize_t)sizeof(*msg) && !(hdr.msg_flags & (MSG_CTRUNC | MSG_TRUNC)))
-		return 0;
-	for (int i = 0; i < *nfds; i++)
-		sv_fd_close(fds[i]);
-	*nfds = 0;
-	return EPIPE;
-}
-
-void *sv_map_received(int fd, size_t bytes, bool write)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct stat st;
-	void *mem;
-
-	/* A file that can shrink could kill us with SIGBUS. */
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || (uint64_t)st.st_size < bytes)
-		return NULL;
-	mem = mmap(NULL, bytes, write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-	return mem == MAP_FAILED ? NULL : mem;
-}
 
 /* ---- making and ending ---- */
 
@@ -113,14 +43,7 @@ static void release_peer(struct sv_watch *watch)
 {
 	struct sv_peer *peer = SV_CONTAINER(watch, struct sv_peer, watch);
 
-	while (peer->maps) {
-		struct sv_peer_map *map = peer->maps;
-
-		peer->maps = map->next;
-		if (map->base)
-			munmap(map->base, map->size_bytes);
-		free(map);
-	}
+	sv_peer_free_maps(peer->maps);
 	while (peer->chans) {
 		struct sv_peer_chan *chan = peer->chans;
 
@@ -273,76 +196,6 @@ struct sv_wire *sv_peer_wire(struct sv_peer *peer, uint32_t index)
 	return wire == MAP_FAILED ? NULL : wire;
 }
 
-/* One that may be used so; peer->lock held. */
-static struct sv_peer_map *find_map(struct sv_peer *peer, uint32_t mem, bool write)
-{
-	struct sv_peer_map *map = peer->maps;
-
-	while (map && (map->mem != mem || map->write < write || map->pending))
-		map = map->next;
-	return map;
-}
-
-/* That for this very right, pending or not; peer->lock held. */
-static struct sv_peer_map *find_or_add_map(struct sv_peer *peer, uint32_t mem, bool write)
-{
-	struct sv_peer_map *map = peer->maps;
-
-	while (map && (map->mem != mem || map->write != write))
-		map = map->next;
-	if (map)
-		return map;
-	map = calloc(1, sizeof(*map));
-	if (!map)
-		return NULL;
-	map->mem = mem;
-	map->write = write;
-	map->pending = true;
-	map->next = peer->maps;
-	peer->maps = map;
-	return map;
-}
-
-/* True if it is time to ask (again); peer->lock held. */
-static bool must_ask(struct sv_peer *peer, uint32_t mem, bool write)
-{
-	struct sv_peer_map *map = find_or_add_map(peer, mem, write);
-	uint64_t now = sv_now_ns();
-
-	if (!map || (map->asked_ns && now - map->asked_ns < ASK_AGAIN_NS))
-		return false;
-	map->asked_ns = now;
-	return true;
-}
-
-int sv_peer_map(struct sv_peer *peer, const struct sv_msg *ask, uint32_t mem, bool write,
-		struct sv_map_hint *hint)
-{
-	struct sv_msg msg = *ask;
-	struct sv_peer_map *map;
-	bool now = false;
-	int ret = EAGAIN;
-
-	sv_spin_lock(&peer->lock);
-	map = find_map(peer, mem, write);
-	if (map && map->base) {
-		*hint = (struct sv_map_hint){ mem, map->write, map->base, map->size_bytes };
-		ret = 0;
-	} else if (map) {
-		ret = ENOTSUP;
-	} else {
-		now = must_ask(peer, mem, write);
-	}
-	sv_spin_unlock(&peer->lock);
-	if (!now)
-		return ret;
-	msg.type = SV_MSG_MAP;
-	msg.mem = mem;
-	msg.write = write;
-	sv_peer_ask(peer, &msg);
-	return EAGAIN;
-}
-
 /* peer->lock held. */
 static struct sv_peer_chan *find_chan(struct sv_peer *peer, uint32_t id)
 {
@@ -465,30 +318,6 @@ static void on_chan(struct sv_peer *peer, const struct sv_msg *msg, int *fds, in
 	sv_spin_unlock(&peer->lock);
 }
 
-/* A refusal that lasts is remembered; another shows at the next try. */
-static void on_map(struct sv_peer *peer, const struct sv_msg *msg, int fd)
-{
-	struct sv_peer_map *map;
-	uint8_t *base = NULL;
-
-	if (!msg->status && fd >= 0)
-		base = sv_map_received(fd, msg->bytes64, msg->write);
-	sv_spin_lock(&peer->lock);
-	map = find_or_add_map(peer, msg->mem, msg->write);
-	if (map && map->pending && msg->status && msg->status != ENOTSUP) {
-		map->asked_ns = 0;
-	} else if (map && map->pending) {
-		map->pending = false;
-		map->base = base;
-		map->size_bytes = msg->bytes64;
-		base = NULL;
-	}
-	sv_spin_unlock(&peer->lock);
-	if (base) /* it was there already */
-		munmap(base, msg->bytes64);
-	sv_progress_blocked(NULL, peer);
-}
-
 static void on_access(struct sv_peer *peer, const struct sv_msg *msg)
 {
 	if (msg->stage >= SV_STAGES || msg->bytes > SV_STAGE_BYTES || !peer->stage)
@@ -496,52 +325,6 @@ static void on_access(struct sv_peer *peer, const struct sv_msg *msg)
 	sv_slow_answer(sv_qpn_index(msg->src_qpn), msg->serial, msg->status, msg->offset,
 		       msg->swap, peer->stage + (size_t)msg->stage * SV_STAGE_BYTES, msg->bytes);
 	sv_peer_stage_put(peer, msg->stage);
-}
-
-/* No QP may use its mapping any more; each is used under the QP's sq_lock only. */
-static void forget_hints(struct sv_peer *peer, uint32_t mem)
-{
-	for (uint32_t i = 1; i < SV_QPS; i++) {
-		struct sv_qp *qp = sv_qp_get(i);
-
-		if (!qp)
-			continue;
-		sv_spin_lock(&qp->sq_lock);
-		for (int h = 0; qp->peer == peer && h < SV_MAP_HINTS; h++) {
-			if (qp->hint[h].mem == mem)
-				qp->hint[h] = (struct sv_map_hint){ 0 };
-		}
-		sv_spin_unlock(&qp->sq_lock);
-		sv_qp_put(qp);
-	}
-}
-
-static void on_gone(struct sv_peer *peer, uint32_t mem)
-{
-	struct sv_peer_map *gone = NULL, **at;
-
-	sv_spin_lock(&peer->lock);
-	for (at = &peer->maps; *at;) {
-		struct sv_peer_map *map = *at;
-
-		if (map->mem == mem) {
-			*at = map->next;
-			map->next = gone;
-			gone = map;
-		} else {
-			at = &map->next;
-		}
-	}
-	sv_spin_unlock(&peer->lock);
-	forget_hints(peer, mem);
-	while (gone) {
-		struct sv_peer_map *map = gone;
-
-		gone = map->next;
-		if (map->base)
-			munmap(map->base, map->size_bytes);
-		free(map);
-	}
 }
 
 static bool dispatch(struct sv_peer *peer, const struct sv_msg *msg, int *fds, int nfds)
@@ -556,13 +339,13 @@ static bool dispatch(struct sv_peer *peer, const struct sv_msg *msg, int *fds, i
 		on_chan(peer, msg, fds, nfds);
 		return true;
 	case SV_MSG_MAP_OK:
-		on_map(peer, msg, nfds ? fds[0] : -1);
+		sv_peer_on_map(peer, msg, nfds ? fds[0] : -1);
 		return true;
 	case SV_MSG_ACCESS_OK:
 		on_access(peer, msg);
 		return true;
 	case SV_MSG_GONE:
-		on_gone(peer, msg->mem);
+		sv_peer_on_gone(peer, msg->mem);
 		return true;
 	default:
 		return false;

@@ -54,6 +54,7 @@ struct sv_msg {
 
 #define SV_MSG_FDS 3
 
+/* ---- msg.c ---- */
 /* Sends with descriptors, never blocks. 0 or an errno value. */
 int sv_msg_send(int fd, const struct sv_msg *msg, const int *fds, int nfds);
 /* Receives one; *nfds descriptors are the caller's.  0, EAGAIN, or EPIPE. */
@@ -103,6 +104,7 @@ struct sv_peer {
 	struct sv_peer *next;
 };
 
+/* ---- peer.c ---- */
 /* The other process as named by a QP number, with a reference; NULL: no memory.
  * Never blocks: a peer that is not there yet is looked for by sv_peer_poke(). */
 struct sv_peer *sv_peer_get(uint32_t slot);
@@ -113,10 +115,6 @@ static inline bool sv_peer_up(struct sv_peer *peer)
 	return atomic_load_explicit(&peer->state, memory_order_acquire) == SV_PEER_UP;
 }
 struct sv_wire *sv_peer_wire(struct sv_peer *peer, uint32_t index);
-/* Finds a mapping of the peer's memory.  0; EAGAIN: asked for; ENOTSUP: can't be
- * mapped. */
-int sv_peer_map(struct sv_peer *peer, const struct sv_msg *ask, uint32_t mem, bool write,
-		struct sv_map_hint *hint);
 /* An event for the peer's CQ, whose armed word the caller took. */
 void sv_peer_notify(struct sv_peer *peer, uint32_t qp_index, uint32_t cq_index);
 void sv_peer_attention(struct sv_peer *peer, uint32_t index, uint32_t flags);
@@ -124,6 +122,17 @@ void sv_peer_attention(struct sv_peer *peer, uint32_t index, uint32_t flags);
 int sv_peer_stage_get(struct sv_peer *peer, uint8_t **data);
 void sv_peer_stage_put(struct sv_peer *peer, uint32_t stage);
 int sv_peer_ask(struct sv_peer *peer, const struct sv_msg *msg);
+
+/* ---- peer_map.c ---- */
+/* Finds a mapping of the peer's memory.  0; EAGAIN: asked for; ENOTSUP: can't be
+ * mapped. */
+int sv_peer_map(struct sv_peer *peer, const struct sv_msg *ask, uint32_t mem, bool write,
+		struct sv_map_hint *hint);
+void sv_peer_free_maps(struct sv_peer_map *list);
+/* The peer's answer: a refusal, or a descriptor, the caller's to close. */
+void sv_peer_on_map(struct sv_peer *peer, const struct sv_msg *msg, int fd);
+/* Nothing in mem is registered any more. */
+void sv_peer_on_gone(struct sv_peer *peer, uint32_t mem);
 
 /* ---- serve.c: the other end ---- */
 struct sv_guest {

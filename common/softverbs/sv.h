@@ -297,7 +297,7 @@ struct sv_cq {
 		struct ibv_cq ib;
 		struct ibv_cq_ex ex; /* begins with the same members */
 	};
-	struct sv_spin poll_lock; /* outside of all others; ex.c */
+	struct sv_spin poll_lock; /* outside of all others; cq_ex.c */
 	struct ibv_wc wc;	  /* the one under way */
 	uint32_t index;
 	struct sv_spin lock;
@@ -504,6 +504,11 @@ static inline struct sv_qp *sv_qp_of(struct ibv_qp *qp)
 {
 	return SV_CONTAINER(qp, struct sv_qp, ib);
 }
+/* Slot n of the send queue; sq_lock held. */
+static inline struct sv_wqe *sv_wqe_at(struct sv_qp *qp, uint32_t n)
+{
+	return (struct sv_wqe *)(void *)(qp->sq + (size_t)n * qp->wqe_bytes);
+}
 /* Nobody acknowledges: what is lost on the way, or refused, is lost in silence. */
 static inline bool sv_qp_unreliable(const struct sv_qp *qp)
 {
@@ -536,11 +541,13 @@ void sv_qp_attend(uint32_t index);
 /* Control thread: the peer's process is gone. */
 void sv_qp_peer_gone(struct sv_peer *peer);
 
-/* ---- exec.c ---- */
+/* ---- post.c ---- */
 int sv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* An array of n requests: all of them, or none. */
 int sv_post_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n);
 int sv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- exec.c ---- */
 /* Executes what can be executed; sq_lock held. */
 void sv_progress_locked(struct sv_qp *qp);
 /* The same if nobody else is at it. */
@@ -566,8 +573,10 @@ enum sv_outcome sv_wait(struct sv_qp *qp, enum sv_block why, uint64_t for_ns);
 /* True if the peer's QP is connected to this one and takes requests. */
 bool sv_peer_ready(struct sv_qp *qp);
 
-/* ---- ex.c ---- */
+/* ---- qp_ex.c ---- */
 void sv_draft_free(struct sv_draft *draft);
+
+/* ---- device.c: what only a context's table names ---- */
 int sv_query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
 		     size_t attr_bytes);
 int sv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
