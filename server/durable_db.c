@@ -5,9 +5,8 @@
  * It is tuned for what kvd does with it: write in batches, one writer, and read all of
  * it once, at start.  So no block cache, no filters, blocks of 32 KiB.
  *
- * A damaged log is found by durable_log.h, before RocksDB reads it.  The marker file
- * says that the folder is kvd's, and the number of the newest log: a folder without a
- * file that belongs to it must not look like one that is empty.
+ * A damaged log is found by durable_log.h, before RocksDB reads it, and a folder that is
+ * not kvd's, or not complete, by durable_folder.h.
  */
 #include "server/durable_db.h"
 
@@ -26,12 +25,9 @@
 
 #include "common/hash.h"
 #include "common/log.h"
+#include "server/durable_folder.h"
 #include "server/durable_log.h"
 
-#define MARKER "KVD-DATA"
-#define MARKER_TEXT "kvd data, format 1\n"
-#define MARKER_LOG "newest log %" PRIu64
-#define MARKER_NEW "kvd data, format 1, being made\n"
 #define PREFIX_BYTES 2u
 #define KEY_VERSION "v"
 #define BUFFER_BYTES_MAX (64ull << 20)
@@ -66,86 +62,6 @@ static int fail(struct err *err, char *why, const char *dir, const char *what)
 	err_set(err, -1, "%s %s: %.250s%s", what, dir, why, hint);
 	rocksdb_free(why);
 	return -1;
-}
-
-/* ------------------------------------------------------------------ the folder */
-
-static bool is_empty(const char *dir)
-{
-	DIR *d = opendir(dir);
-	const struct dirent *e;
-	unsigned n = 0;
-
-	if (!d)
-		return false;
-	while ((e = readdir(d)))
-		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
-		     strcmp(e->d_name, "lost+found");
-	closedir(d);
-	return n == 0;
-}
-
-static int sync_dir(const char *dir)
-{
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int rc = fd < 0 || fsync(fd) ? errno : 0;
-
-	if (fd >= 0)
-		close(fd);
-	return rc;
-}
-
-static int write_marker(const char *dir, const char *kind, uint64_t newest, struct err *err)
-{
-	char path[4096], tmp[4096], text[128];
-	ssize_t bytes = newest ? snprintf(text, sizeof text, "%s" MARKER_LOG "\n", kind, newest)
-			       : snprintf(text, sizeof text, "%s", kind);
-	int fd, rc = 0;
-
-	if (snprintf(path, sizeof path, "%s/" MARKER, dir) >= (int)sizeof path ||
-	    snprintf(tmp, sizeof tmp, "%s/" MARKER ".tmp", dir) >= (int)sizeof tmp)
-		return err_set(err, -1, "the path %.100s... is too long", dir);
-	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return err_set_errno(err, -1, errno, "can't write to %s", dir);
-	errno = ENOSPC;
-	if (write(fd, text, (size_t)bytes) != bytes || fsync(fd))
-		rc = errno;
-	close(fd);
-	if (!rc && rename(tmp, path))
-		rc = errno;
-	if (!rc)
-		rc = sync_dir(dir);
-	return rc ? err_set_errno(err, -1, rc, "can't write to %s", dir) : 0;
-}
-
-/* 1: it is kvd's; 0: it is to be made; -1 after setting err.  *newest: the log that must
- * be there, if any. */
-static int look_at(const char *dir, uint64_t *newest, struct err *err)
-{
-	char path[4096], text[128] = "";
-	int fd;
-
-	if (snprintf(path, sizeof path, "%s/" MARKER, dir) >= (int)sizeof path)
-		return err_set(err, -1, "the path %.100s... is too long", dir);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		ssize_t n = read(fd, text, sizeof text - 1);
-		close(fd);
-		if (n >= 0 && !strcmp(text, MARKER_NEW))
-			return 0;
-		if (n < 0 || strncmp(text, MARKER_TEXT, sizeof MARKER_TEXT - 1))
-			return err_set(err, -1, "%s is not of a version that this kvd can read: it says "
-					      "'%.40s'", path, n < 0 ? "" : text);
-		sscanf(text + sizeof MARKER_TEXT - 1, "newest log %" SCNu64, newest);
-		return 1;
-	}
-	if (errno != ENOENT)
-		return err_set_errno(err, -1, errno, "can't read %s", path);
-	if (is_empty(dir))
-		return 0;
-	return err_set(err, -1, "%s has files in it that are not kvd's (no " MARKER "): name another "
-		       "folder, or restore what is missing", dir);
 }
 
 /* ------------------------------------------------------------------------ open */
@@ -236,7 +152,7 @@ static int mark(const char *dir, struct err *err)
 {
 	struct log_look look;
 
-	return log_look(dir, &look, err) || write_marker(dir, MARKER_TEXT, look.newest, err);
+	return log_look(dir, &look, err) || folder_complete(dir, look.newest, err);
 }
 
 static int open_files(struct db *db, bool may_lose, struct err *err)
@@ -247,10 +163,10 @@ static int open_files(struct db *db, bool may_lose, struct err *err)
 
 	if (mkdir(db->dir, 0700) && errno != EEXIST)
 		return err_set_errno(err, -1, errno, "can't make the folder %s", db->dir);
-	kind = look_at(db->dir, &newest, err);
+	kind = folder_look(db->dir, &newest, err);
 	if (kind < 0)
 		return -1;
-	if (!kind && write_marker(db->dir, MARKER_NEW, 0, err))
+	if (!kind && folder_begin(db->dir, err))
 		return -1;
 	recovery = pick_recovery(db->dir, may_lose, newest, err);
 	if (recovery < 0)
@@ -386,7 +302,7 @@ int db_checkpoint(struct db *db, const char *path, struct err *err)
 		rocksdb_checkpoint_object_destroy(c);
 	if (why)
 		return fail(err, why, path, "can't make the backup");
-	return write_marker(path, MARKER_TEXT, 0, err);
+	return folder_complete(path, 0, err);
 }
 
 /* ----------------------------------------------------------------------- walk */

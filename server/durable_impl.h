@@ -4,6 +4,7 @@
 #define SERVER_DURABLE_IMPL_H
 
 #include <stdatomic.h>
+#include <time.h>
 
 #include "server/durable.h"
 
@@ -55,5 +56,37 @@ struct durable {
 	uint64_t loaded_keys, load_ns;
 	struct backup backup;
 };
+
+static inline uint64_t durable_now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* For pthread_cond_timedwait(). */
+static inline struct timespec durable_in_ns(uint64_t ns)
+{
+	uint64_t at = durable_now_ns(CLOCK_MONOTONIC) + ns;
+
+	return (struct timespec){ .tv_sec = (time_t)(at / 1000000000ull),
+				  .tv_nsec = (long)(at % 1000000000ull) };
+}
+
+/* Room on the disk; UINT64_MAX if that can't be told. */
+uint64_t durable_free_bytes(const struct durable *d);
+
+/* ---- durable_queue.c ---- */
+void durable_give_back(struct durable *d, struct durable_op *list, enum durable_result result);
+/* Of the queue, what fits one batch.  Caller: has the lock. */
+struct durable_op *durable_take_batch(struct durable *d, uint64_t *bytes);
+/* For those who were answered last to come again.  Caller: has the lock, and work. */
+void durable_linger(struct durable *d);
+/* What to wait for before the next batch: called before this one is given back. */
+void durable_plan(struct durable *d, const struct durable_op *list, uint64_t took_ns);
+
+/* ---- durable_commit.c ---- */
+void *durable_run_commits(void *durable);
 
 #endif
