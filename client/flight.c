@@ -325,7 +325,7 @@ void flight_completed(struct kvd_session *s, const struct ibv_wc *wc)
 		struct op *op = &s->ops[wc->wr_id & 0xffff];
 		op->reads--;
 		if (op->phase == PHASE_CAS)
-			lock_advance(op);
+			stripe_advance(op);
 		else if (op->kind != OP_CHANGE)
 			get_advance(op);
 		else if (op->ended && !op->reads)

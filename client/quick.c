@@ -214,7 +214,7 @@ enum quick quick_lock_get(struct kvd_session *s, const void *key, size_t key_byt
 	if (!is_quiet(s) || !to->iov_len || !find(s, key, key_bytes, &p) || !post(s, &p))
 		return QUICK_NOT;
 	if (!await(s, &p)) {
-		q->cas = lock_resume(s, stripe, token, p.complete);
+		q->cas = stripe_resume(s, stripe, token, p.complete);
 		q->read = make_get(s, key, key_bytes, to);
 		q->read->locked = true;
 		get_resume(q->read, p.word, p.bytes, false);

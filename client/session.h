@@ -384,10 +384,10 @@ enum quick quick_lock_get(struct kvd_session *s, const void *key, size_t key_byt
 			  uint64_t stripe, uint64_t token, const struct iovec *to,
 			  struct quick_lock *q);
 
-/* lock.c: its compare-and-swap is complete */
-void lock_advance(struct op *op);
+/* stripe.c: its compare-and-swap is complete */
+void stripe_advance(struct op *op);
 /* The operation of one that has been posted for it, and perhaps is complete. */
-struct op *lock_resume(struct kvd_session *s, uint64_t stripe, uint64_t token, bool complete);
+struct op *stripe_resume(struct kvd_session *s, uint64_t stripe, uint64_t token, bool complete);
 
 /* change.c */
 /*

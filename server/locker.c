@@ -32,46 +32,19 @@
 
 #include "common/log.h"
 #include "common/log_limit.h"
-#include "server/lockinbox.h"
-#include "server/lockqueue.h"
-#include "server/loopback.h"
+#include "server/lockword.h"
 #include "server/server.h"
 
-#define LOOK_NS 5000000ull /* how often a silent holder is looked at */
 #define WATCH_NS 100000000ull /* how long a change counts as waiting after it was told of */
-#define TURN_NS 10000000ull /* how often changes have their turn, where clients wait too */
-#define OPEN_NS 2000000ull  /* and for how long */
 #define LOOK_MS 1   /* between two looks at the queues */
 #define REST_MS 500 /* where there are none */
 #define CONNECTIONS (LAYOUT_LOCK_CONNECTION_MASK + 1)
-
-struct locker {
-	struct server *server;
-	struct loopback *loopback;
-	pthread_t thread;
-	bool started;
-
-	struct inbox inbox;
-
-	/* The thread's own. */
-	struct queues queues;
-	uint64_t looks; /* at holders, counted */
-	_Atomic uint8_t *alive; /* a bit for each connection id */
-	_Atomic uint64_t waits, handovers, recovered, released, fenced;
-};
 
 /* ------------------------------------------------------ what others tell it */
 
 struct locker_note *locker_note_new(void)
 {
 	return calloc(1, sizeof(struct locker_note));
-}
-
-static bool is_alive(const struct locker *l, uint64_t word)
-{
-	uint64_t id = layout_token_connection(word);
-
-	return l->alive[id / 8] >> (id % 8) & 1;
 }
 
 static void set_alive(struct locker *l, uint64_t connection_id, bool alive)
@@ -138,124 +111,6 @@ void locker_held(struct locker *l, uint64_t connection_id, uint64_t look,
 	inbox_post(&l->inbox, &m);
 }
 
-/* ------------------------------------------------------------------ stripes */
-
-static void answer(struct waiter *w, enum wire_status status)
-{
-	worker_answer(w->conn, &w->request, status);
-	free(w);
-}
-
-static uint64_t word_of(const struct locker *l, uint64_t stripe)
-{
-	return atomic_load_explicit(&l->server->table->locks[stripe], memory_order_acquire);
-}
-
-/* Swaps a lock word; true if it was `expected`. */
-static bool swap(struct locker *l, uint64_t stripe, uint64_t expected, uint64_t desired)
-{
-	struct err err;
-	uint64_t old;
-
-	if (!loopback_cas(l->loopback, stripe, expected, desired, &old, &err))
-		return old == expected;
-	log_error("%s", err.text);
-	loopback_delete(&l->loopback);
-	if (loopback_new(l->server, &l->loopback, &err)) {
-		log_error("no loopback any more, locks can't be recovered: %s", err.text);
-		abort(); /* lock words could stay held for ever */
-	}
-	return word_of(l, stripe) == desired; /* tokens never repeat: it was ours */
-}
-
-/* The turn of changes that wait: they are tried again at once. */
-static bool open_to_changes(struct locker *l, struct queue *q, uint64_t word, uint64_t now)
-{
-	if (!swap(l, q->stripe, word, LAYOUT_LOCK_WAIT))
-		return false;
-	q->opened_ns = now;
-	for (unsigned i = 0; i < l->server->worker_count; i++)
-		worker_wake(&l->server->workers[i]);
-	return true;
-}
-
-/* Gives the lock to the first waiter, or frees it if there is none. */
-static bool hand_over(struct locker *l, struct queue *q, uint64_t word)
-{
-	uint64_t next = 0, now = clock_ns();
-
-	if (q->first && now < q->watched_ns && now - q->opened_ns > TURN_NS)
-		return open_to_changes(l, q, word, now);
-	if (q->first)
-		next = q->first->request.token | (q->first->next ? LAYOUT_LOCK_WAIT : 0);
-	if (!swap(l, q->stripe, word, next))
-		return false;
-	if (q->first) {
-		atomic_fetch_add_explicit(&l->handovers, 1, memory_order_relaxed);
-		answer(queue_pop(&l->queues, q), WIRE_OK);
-	}
-	return true;
-}
-
-static void fence(struct locker *l, struct queue *q, uint64_t word)
-{
-	log_limited(LOG_LEVEL_WARN, "a lock held for longer than its lease",
-		    "connection %llu holds a lock for longer than its lease and others wait: it is cut "
-		    "off", (unsigned long long)layout_token_connection(word));
-	atomic_fetch_add_explicit(&l->fenced, 1, memory_order_relaxed);
-	worker_fence_id(l->server, layout_token_connection(word), 0);
-	q->since_ns = clock_ns(); /* until it is dead */
-}
-
-static void look_at_holder(struct locker *l, struct queue *q, uint64_t word, uint64_t now)
-{
-	uint64_t lease_ns = (uint64_t)l->server->options.lease_ms * 1000000;
-
-	if (q->seen != word) {
-		q->seen = word;
-		q->asked = UINT64_MAX;
-		q->since_ns = q->looked_ns = now;
-		return;
-	}
-	if (now - q->since_ns > lease_ns) {
-		fence(l, q, word);
-		return;
-	}
-	if (now - q->looked_ns < LOOK_NS)
-		return;
-	q->looked_ns = now;
-	l->looks++;
-	if (q->asked == UINT64_MAX)
-		q->asked = l->looks;
-	worker_read_held(l->server, layout_token_connection(word), l->looks);
-}
-
-/* Goes on with one stripe; it is dropped when nobody waits and WAIT is off. */
-static void serve_queue(struct locker *l, struct queue *q, uint64_t now)
-{
-	for (struct waiter *w; (w = queue_expired(&l->queues, q, now));)
-		answer(w, WIRE_EBUSY);
-	for (;;) {
-		uint64_t word = word_of(l, q->stripe), holder = word & ~LAYOUT_LOCK_WAIT;
-		if (!q->first && (!word || now >= q->watched_ns)) {
-			/* Nobody waits any more: WAIT off, or the holder's own business. */
-			if (!(word & LAYOUT_LOCK_WAIT) || swap(l, q->stripe, word, holder)) {
-				queue_drop(&l->queues, q);
-				return;
-			}
-		} else if (!holder && now - q->opened_ns < OPEN_NS) {
-			return;
-		} else if (!holder || !is_alive(l, holder)) {
-			hand_over(l, q, word);
-		} else if (word & LAYOUT_LOCK_WAIT) {
-			look_at_holder(l, q, holder, now);
-			return;
-		} else {
-			swap(l, q->stripe, word, word | LAYOUT_LOCK_WAIT);
-		}
-	}
-}
-
 /* ---------------------------------------------------------------- messages */
 
 static void on_wait(struct locker *l, const struct message *m)
@@ -268,22 +123,22 @@ static void on_wait(struct locker *l, const struct message *m)
 		return;
 	}
 	atomic_fetch_add_explicit(&l->waits, 1, memory_order_relaxed);
-	serve_queue(l, q, now);
+	lockword_serve(l, q, now);
 }
 
 static void on_unlock(struct locker *l, const struct message *m)
 {
 	struct queue *q = queue_find(&l->queues, m->stripe);
-	uint64_t word = word_of(l, m->stripe);
+	uint64_t word = lockword_get(l, m->stripe);
 
 	if ((word & ~LAYOUT_LOCK_WAIT) != m->token)
 		return; /* it was handed over already */
 	if (q)
-		hand_over(l, q, word);
+		lockword_hand_over(l, q, word);
 	else
-		swap(l, m->stripe, word, 0);
+		lockword_swap(l, m->stripe, word, 0);
 	if (q)
-		serve_queue(l, q, clock_ns());
+		lockword_serve(l, q, clock_ns());
 }
 
 static void on_watch(struct locker *l, const struct message *m)
@@ -294,7 +149,7 @@ static void on_watch(struct locker *l, const struct message *m)
 	if (!q)
 		return;
 	q->watched_ns = now + WATCH_NS;
-	serve_queue(l, q, now);
+	lockword_serve(l, q, now);
 }
 
 /* Everything that the dead connection held: one look at every word. */
@@ -305,16 +160,16 @@ static void on_dead(struct locker *l, uint64_t connection_id)
 
 	set_alive(l, connection_id, false);
 	for (uint64_t i = 0; i < l->server->table->stripes; i++) {
-		uint64_t word = word_of(l, i);
+		uint64_t word = lockword_get(l, i);
 		if (!word || layout_token_connection(word) != id)
 			continue;
 		struct queue *q = queue_find(&l->queues, i);
 		if (q)
-			hand_over(l, q, word);
+			lockword_hand_over(l, q, word);
 		else
-			swap(l, i, word, 0);
+			lockword_swap(l, i, word, 0);
 		if (q)
-			serve_queue(l, q, now);
+			lockword_serve(l, q, now);
 		count++;
 	}
 	atomic_fetch_add_explicit(&l->recovered, count, memory_order_relaxed);
@@ -347,7 +202,7 @@ static void on_held(struct locker *l, const struct message *m)
 
 	for (unsigned i = 0; i < QUEUES; i++) {
 		for (struct queue *q = l->queues.at[i], *next; q; q = next) {
-			uint64_t word = word_of(l, q->stripe);
+			uint64_t word = lockword_get(l, q->stripe);
 			next = q->next;
 			/* Only for the very word that was looked at, and by a READ that was
 			 * posted after it had been seen: an earlier one may not know of it. */
@@ -356,8 +211,8 @@ static void on_held(struct locker *l, const struct message *m)
 			    is_among(m->held, q->stripe, q->seen))
 				continue;
 			atomic_fetch_add_explicit(&l->released, 1, memory_order_relaxed);
-			hand_over(l, q, word);
-			serve_queue(l, q, clock_ns());
+			lockword_hand_over(l, q, word);
+			lockword_serve(l, q, clock_ns());
 		}
 	}
 }
@@ -406,7 +261,7 @@ static void *run(void *arg)
 		for (unsigned i = 0; l->queues.count && i < QUEUES; i++)
 			for (struct queue *q = l->queues.at[i], *next; q; q = next) {
 				next = q->next;
-				serve_queue(l, q, now);
+				lockword_serve(l, q, now);
 			}
 	}
 	return NULL;

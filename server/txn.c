@@ -19,19 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/change.h"
 #include "server/expire.h"
-
-struct txn {
-	struct store_worker *worker;
-	struct store *store;
-	struct txn_key *key;
-	unsigned count;
-	uint64_t token;
-	uint64_t version;
-	uint64_t stripe[LAYOUT_TXN_KEYS_MAX]; /* ascending, each once */
-	unsigned stripes;
-};
+#include "server/txn_impl.h"
 
 static bool has_twins(const struct txn *t)
 {
@@ -126,7 +115,7 @@ static void find_old(struct txn *t)
 }
 
 /* Nothing was visible yet. */
-static void undo(struct txn *t)
+void txn_undo(struct txn *t)
 {
 	for (unsigned i = 0; i < t->count; i++) {
 		struct txn_key *k = &t->key[i];
@@ -245,7 +234,7 @@ static void set_old(struct txn *t, enum layout_kind kind, bool pending)
 	}
 }
 
-static bool publish(struct txn *t)
+bool txn_publish(struct txn *t)
 {
 	write_scratch(t);
 	set_old(t, LAYOUT_OLD, true);
@@ -264,7 +253,7 @@ static bool publish(struct txn *t)
 }
 
 /* Every state as outside of transactions; the scratch is free after that. */
-static void finish(struct txn *t)
+void txn_finish(struct txn *t)
 {
 	struct index_spot spot;
 	struct index_entry entry;
@@ -291,7 +280,7 @@ static void finish(struct txn *t)
 }
 
 /* The old items are this thread's alone, the new ones may be others' by now. */
-static void account(struct txn *t)
+void txn_account(struct txn *t)
 {
 	for (unsigned i = 0; i < t->count; i++) {
 		struct txn_key *k = &t->key[i];
@@ -306,116 +295,6 @@ static void account(struct txn *t)
 			store_item_delete(t->worker, k->old);
 	}
 	index_grow(t->store->index);
-}
-
-/* -------------------------------------------------------------- with a database */
-
-struct txn_commit {
-	struct commit base; /* first */
-	struct txn txn;
-	struct txn_key key[LAYOUT_TXN_KEYS_MAX];
-	struct durable_record record[LAYOUT_TXN_KEYS_MAX];
-	int undone; /* what to answer when it is */
-};
-
-static bool is_change(const struct txn_key *k)
-{
-	return k->kind == WIRE_TXN_PUT || (k->kind == WIRE_TXN_DELETE && k->old);
-}
-
-static struct durable_record record_of(const struct txn_key *k, const struct layout_item *item)
-{
-	const struct layout_item *any = item ? item : k->item;
-	struct durable_record r = { .key = any->data,
-				    .key_bytes = layout_key_bytes(any->lengths) };
-
-	if (item) {
-		r.value = item->data + r.key_bytes;
-		r.value_bytes = layout_value_bytes(item->lengths);
-		r.version = layout_state_version(item->state);
-		r.expiry_ms = item->expiry_ms;
-	}
-	return r;
-}
-
-/* The keys as they are to be, or, to undo that, as they were. */
-static void set_records(struct txn_commit *m, bool as_before)
-{
-	struct durable_op *op = &m->base.op;
-
-	op->records = m->record;
-	op->count = 0;
-	for (unsigned i = 0; i < m->txn.count; i++) {
-		const struct txn_key *k = &m->key[i];
-		if (!is_change(k))
-			continue;
-		struct durable_record *r = &m->record[op->count++];
-		*r = record_of(k, as_before ? k->old : k->item ? k->item : k->old);
-		if (!as_before && k->kind == WIRE_TXN_DELETE)
-			r->version = r->value_bytes = 0;
-	}
-}
-
-static int take_back(struct txn_commit *m, int answer)
-{
-	m->base.op.is_undo = true;
-	m->undone = answer;
-	set_records(m, true);
-	durable_submit(m->txn.store->durable, &m->base.op);
-	return STORE_COMMIT;
-}
-
-static int leave(struct store_worker *w, struct txn_commit *m, int answer)
-{
-	w->commits--;
-	free(m);
-	return answer;
-}
-
-/* The records came back. */
-static int end(struct store_worker *w, struct commit *base, struct store_result *r)
-{
-	struct txn_commit *m = (struct txn_commit *)base;
-	struct txn *t = &m->txn;
-
-	if (base->op.is_undo || base->op.result == DURABLE_REFUSED) {
-		undo(t);
-		return leave(w, m, base->op.is_undo ? m->undone : WIRE_EDISK);
-	}
-	if (base->op.result == DURABLE_UNKNOWN) {
-		take_back(m, STORE_SILENT);
-		return WIRE_EUNKNOWN;
-	}
-	if (!publish(t))
-		return take_back(m, WIRE_EMEMORY);
-	finish(t);
-	account(t);
-	r->version = t->version;
-	return leave(w, m, WIRE_OK);
-}
-
-/* STORE_COMMIT; or WIRE_EMEMORY, and WIRE_OK if there is nothing to write. */
-static int begin_commit(struct txn *t)
-{
-	struct txn_commit *m = calloc(1, sizeof *m);
-
-	if (!m)
-		return WIRE_EMEMORY;
-	m->txn = *t;
-	m->txn.key = m->key;
-	memcpy(m->key, t->key, t->count * sizeof *t->key);
-	for (unsigned i = 0; i < t->count; i++) {
-		/* The request's memory is gone by then. */
-		const struct layout_item *item = m->key[i].item ? m->key[i].item : m->key[i].old;
-		m->key[i].change.key = item ? item->data : NULL;
-		m->key[i].change.value = NULL;
-	}
-	m->base.end = end;
-	set_records(m, false);
-	if (m->base.op.count)
-		return commit_begin(t->worker, &m->base);
-	free(m);
-	return WIRE_OK;
 }
 
 static int run_once(struct store_worker *w, struct txn_key *keys, unsigned count, uint64_t token,
@@ -439,17 +318,17 @@ static int run_once(struct store_worker *w, struct txn_key *keys, unsigned count
 	else if (!make_items(&t))
 		status = WIRE_EMEMORY;
 	else if (w->store->durable)
-		status = begin_commit(&t);
+		status = txn_commit_begin(&t);
 	if (status == STORE_COMMIT)
 		return status;
-	if (status == WIRE_OK && !publish(&t))
+	if (status == WIRE_OK && !txn_publish(&t))
 		status = WIRE_EMEMORY;
 	if (status != WIRE_OK) {
-		undo(&t);
+		txn_undo(&t);
 		return status;
 	}
-	finish(&t);
-	account(&t);
+	txn_finish(&t);
+	txn_account(&t);
 	*version = t.version;
 	return WIRE_OK;
 }
