@@ -3,7 +3,7 @@
 # Simulated worlds of kvd and clients, each from a seed: what the clients saw is
 # linearizable; the same seed is the same world; a kvd that is broken on purpose is found
 # out, and again from the seed alone.  kvd stops at one access after the other of a
-# change: GETs go on.
+# change: GETs go on, and what is locked there does not change.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 sim=$KVD_BUILD/tests/sim/sim
 [ $soft = 1 ] || skip "the simulation has a device of its own"
@@ -24,27 +24,51 @@ done
 
 "$KVD_SOURCE/tests/sim/walk" "$sim" $((15100 / KVD_TEST_SCALE)) || fail "a walk through a change"
 
-# found_out MUTATION: within a number of seeds, and three times from the one.
-found_out() {
-	local file line i
+# break_kvd MUTATION: $tmp/sim is a world with that kvd.
+break_kvd() {
+	local file
 	file=$(sed -n '1s/^# //p' "$mutations/$1.sed")
 	mkdir -p "$tmp/source"
 	sed -f "$mutations/$1.sed" "$KVD_SOURCE/$file" >"$tmp/source/$(basename "$file")"
 	make -s -C "$KVD_BUILD" broken-sim BROKEN_SOURCES="$tmp/source/$(basename "$file")" \
 		BROKEN_SIM="$tmp/sim" >"$tmp/make.log" 2>&1 ||
 		{ cat "$tmp/make.log"; fail "$1: does not build"; }
+}
+
+# the_same_again MUTATION LINE OPTION...: three times, word for word.
+the_same_again() {
+	local i m=$1 line=$2
+	shift 2
+	for i in 1 2 3; do
+		! "$tmp/sim" "$@" >"$tmp/again.log" || fail "$m: $* is fine the next time"
+		[ "$(head -1 "$tmp/again.log")" = "$line" ] ||
+			{ echo "$line"; cat "$tmp/again.log"; fail "$m: $* fails in another way"; }
+	done
+	say "$m: $line"
+}
+
+# found_out MUTATION FIRST COUNT: within so many seeds.
+found_out() {
+	break_kvd "$1"
 	! "$tmp/sim" --seed "$2" --seeds "$3" --quiet >"$tmp/sim.log" ||
 		fail "$1: nobody notices in $3 worlds from seed $2"
-	line=$(head -1 "$tmp/sim.log")
-	set -- "$1" "$(sed -n 's/^again: sim //p' "$tmp/sim.log")"
-	for i in 1 2 3; do
-		# shellcheck disable=SC2086 # an option and its value
-		! "$tmp/sim" $2 >"$tmp/again.log" || fail "$1: $2 is fine the next time"
-		[ "$(head -1 "$tmp/again.log")" = "$line" ] ||
-			{ echo "$line"; cat "$tmp/again.log"; fail "$1: $2 fails in another way"; }
+	# shellcheck disable=SC2046 # an option and its value
+	the_same_again "$1" "$(head -1 "$tmp/sim.log")" $(sed -n 's/^again: sim //p' "$tmp/sim.log")
+}
+
+# found_walking MUTATION: at an access of a PUT, by whoever takes the lock there.
+found_walking() {
+	local n
+	break_kvd "$1"
+	for ((n = 1; ; n += 10)); do
+		"$tmp/sim" --seed 2 --walk "$n" --deed put --lock >"$tmp/sim.log" || break
+		! grep -q 'not reached' "$tmp/sim.log" || fail "$1: nobody notices at any access"
 	done
-	say "$1: $line"
+	grep -q 'somebody changed .* under a lock' "$tmp/sim.log" || { cat "$tmp/sim.log"; fail "$1"; }
+	the_same_again "$1, access $n" "$(head -1 "$tmp/sim.log")" --seed 2 --walk "$n" --deed put --lock
 }
 [ -e "$KVD_BUILD/Makefile" ] || exit 0
 found_out no-token 1 200
 found_out txn-no-look 1 200
+found_walking no-pending
+found_walking no-second-look

@@ -1,4 +1,5 @@
 # server/store.c
 # exclusion
+# Seen: check: (.* under the lock|a value of two)
 # Rule 4: a change under way does not show in the item.
 /^static bool enter(/,/^}/ s/k->old->state | LAYOUT_PENDING/k->old->state/

@@ -1,4 +1,5 @@
 # server/store.c
 # exclusion
+# Seen: check: (.* under the lock|a value of two)
 # Rule 3: the lock word is looked at before the mark, but not after it.
 /^static bool enter(/,/^}/ s/if (is_permitted(w, c))/if (w)/

@@ -9,20 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/kvd.h"
+#include "tests/sim/client.h"
 #include "tests/sim/world.h"
 #include "tests/torture/value.h"
 
-#define VALUE_BYTES_LIMIT 40000
-
-struct client {
-	int number;
-	kvd_client *client;
-	kvd_session *session;
-	uint8_t value[VALUE_BYTES_LIMIT];
-};
-
-static struct client self;
+struct client self;
 
 static uint64_t now(void)
 {
@@ -76,7 +67,7 @@ static void changed(struct linear_op *op, const char *what, int rc, uint64_t ver
 		failed(what, rc);
 }
 
-static int name_of(char *text, uint64_t key)
+int name_of(char *text, uint64_t key)
 {
 	return sprintf(text, "key %" PRIu64, key);
 }
@@ -116,7 +107,7 @@ static uint64_t make_value(uint64_t key, uint64_t *bytes)
 	return id;
 }
 
-static void do_get(uint64_t key)
+void do_get(uint64_t key)
 {
 	char text[32];
 	size_t n = (size_t)name_of(text, key), bytes = 0;
@@ -127,7 +118,7 @@ static void do_get(uint64_t key)
 	got(op, key, rc, bytes, version);
 }
 
-static void do_put(uint64_t key)
+void do_put(uint64_t key)
 {
 	char text[32];
 	size_t n = (size_t)name_of(text, key);
@@ -137,7 +128,7 @@ static void do_put(uint64_t key)
 	changed(op, "PUT", kvd_put(self.session, text, n, self.value, bytes, &version), version);
 }
 
-static void do_del(uint64_t key)
+void do_del(uint64_t key)
 {
 	char text[32];
 	size_t n = (size_t)name_of(text, key);
@@ -246,7 +237,7 @@ static void do_update(void)
 		failed("update of the counter", rc);
 }
 
-static int account_name(char *text, unsigned account)
+int account_name(char *text, unsigned account)
 {
 	return sprintf(text, "account %u", account);
 }
@@ -346,7 +337,7 @@ static void do_read_filled(void)
 		failed("GET", rc);
 }
 
-static void do_deed(enum deed deed)
+void do_deed(enum deed deed)
 {
 	board->deeds++;
 	switch (deed) {
@@ -397,7 +388,7 @@ static enum deed pick_deed(void)
 
 /* --------------------------------------------------------------- processes */
 
-static void connect_to_kvd(int number, bool is_patient)
+void connect_to_kvd(int number, bool is_patient)
 {
 	struct kvd_options options = { .size = sizeof options, .timeout_ms = 3000,
 				       .mirror_bytes = board->plan.no_mirror ? SIZE_MAX : 0 };
@@ -417,7 +408,7 @@ static void connect_to_kvd(int number, bool is_patient)
 	}
 }
 
-static void hang_up(void)
+void hang_up(void)
 {
 	kvd_session_delete(&self.session);
 	kvd_client_delete(&self.client);
@@ -474,40 +465,5 @@ void client_conclude(void *unused)
 		sim_judge(SIM_WRONG, "the counter is %" PRIu64 ", %" PRIu64
 			  " increments were acknowledged, %" PRIu64 " may have been: %s", sum,
 			  board->counted, board->maybe_counted, kvd_strerror(rc));
-	hang_up();
-}
-
-/* -------------------------------------------------------------------- walk */
-
-/* One change; kvd is stopped in it. */
-void walk_change(void *number)
-{
-	connect_to_kvd((int)(intptr_t)number, false);
-	for (int i = 0; i < board->plan.keys; i++)
-		do_put((uint64_t)i);
-	do_deed(board->plan.walk_deed); /* whatever is made on first use, is */
-	sim->walk_left = (uint64_t)board->plan.operations;
-	do_deed(board->plan.walk_deed);
-	sim->walk_left = 0;
-	board->walked = true;
-	do_get(0);
-	hang_up();
-}
-
-/* GETs all the while: they need nobody. */
-void walk_read(void *number)
-{
-	connect_to_kvd((int)(intptr_t)number, false);
-	while (!board->walked) {
-		for (int i = 0; i < board->plan.keys; i++) {
-			bool stopped = board->is_stopped;
-			do_get((uint64_t)i);
-			board->read_stopped += stopped && board->is_stopped;
-		}
-		if (board->logged[self.number] > LOG_MAX - 50)
-			poll(NULL, 0, 1);
-		if (board->logged[self.number] > LOG_MAX - 10)
-			break;
-	}
 	hang_up();
 }

@@ -31,7 +31,7 @@ struct shared {
 
 static int seed = 1, seeds = 1, steps = 3000000, walk;
 static const char *log_file, *walk_deed;
-static bool quiet, walk_kills;
+static bool quiet, walk_kills, walk_locks, walk_absent;
 
 static const struct opt options[] = {
 	{ .name = "", .help = "Simulated worlds of kvd and clients:" },
@@ -47,6 +47,10 @@ static const struct opt options[] = {
 	  .help = "that change: put, del, lock, update, transfer, fill (put)" },
 	{ .name = "kill", .kind = OPT_FLAG, .target = &walk_kills,
 	  .help = "kvd is killed there, and another one started" },
+	{ .name = "lock", .kind = OPT_FLAG, .target = &walk_locks,
+	  .help = "another client takes the lock there: no change takes effect under it" },
+	{ .name = "absent", .kind = OPT_FLAG, .target = &walk_absent,
+	  .help = "of a key that is not there" },
 	{ .name = "log", .kind = OPT_STRING, .target = &log_file, .argument = "FILE",
 	  .help = "kvd's log goes there" },
 	{ .name = "quiet", .kind = OPT_FLAG, .target = &quiet,
@@ -108,7 +112,9 @@ static pid_t start_world(struct shared *s, uint64_t of_seed)
 	board->log_file = log_file;
 	if (walk) {
 		board->plan = (struct plan){ .is_walk = true, .walk_kills = walk_kills,
-					     .is_faulty = walk_kills, .operations = walk, .keys = 2,
+					     .walk_locks = walk_locks, .walk_absent = walk_absent,
+					     .is_faulty = walk_kills, .operations = walk,
+					     .keys = walk_locks ? 1 : 2,
 					     .workers = 1, .lease_ms = 10000, .clients = 2,
 					     .value_bytes_max = of_seed % 2 ? 200 : 20000 };
 		set_deed(&board->plan);
@@ -172,7 +178,8 @@ static bool run_one(struct shared *s, uint64_t of_seed)
 	bool fine = s->sim.verdict == SIM_FINE;
 	if (walk && fine)
 		printf("access %d of the change: %s\n", walk,
-		       !s->board.walk_reached ? "not reached" : !walk_kills ? "kvd stopped there, GETs went on" :
+		       !s->board.walk_reached ? "not reached" : walk_locks ? "nothing changed under a lock that was taken there" :
+		       !walk_kills ? "kvd stopped there, GETs went on" :
 		       "kvd died there, its clients went on");
 	if (!fine || !quiet)
 		printf("seed %" PRIu64 ": %s%s%s; %" PRIu64 " operations, %" PRIu64 " decisions, %" PRIu64

@@ -17,6 +17,9 @@
 
 #include "tests/sim/world.h"
 
+/* Time enough for a lock that is free, and its GET. */
+#define LOCK_NS 5000000ull
+
 struct board *board;
 
 static unsigned server;
@@ -203,13 +206,23 @@ static void replace_server(void)
 	server = sim_spawn(true, run_server, NULL);
 }
 
-/* kvd stops wherever the walk is; the reader goes on; then it goes on, too, or dies. */
+/* The other client did what it can do without kvd. */
+static bool was_enough(uint64_t stopped_ns)
+{
+	const struct plan *p = &board->plan;
+
+	if (p->walk_locks) /* or it waits for the change to end */
+		return board->granted || stopped_ns > LOCK_NS;
+	return board->read_stopped >= 2 * (uint64_t)p->keys;
+}
+
+/* kvd stops wherever the walk is; the other goes on; then it goes on, too, or dies. */
 static void run_walk(void)
 {
 	uint64_t began_ns = sim->now_ns;
 
 	client[0] = sim_spawn(false, walk_change, (void *)0);
-	client[1] = sim_spawn(false, walk_read, (void *)1);
+	client[1] = sim_spawn(false, board->plan.walk_locks ? walk_lock : walk_read, (void *)1);
 	runs[0] = runs[1] = true;
 	for (int left = 1; left;) {
 		rest_ms(1);
@@ -218,7 +231,7 @@ static void run_walk(void)
 			began_ns = sim->now_ns;
 		}
 		/* Bounded: whatever a GET waits for, it is not kvd. */
-		if (board->is_stopped && board->read_stopped >= 2 * (uint64_t)board->plan.keys) {
+		if (board->is_stopped && was_enough(sim->now_ns - began_ns)) {
 			board->is_stopped = false;
 			sim->walk_hit = false;
 			if (board->plan.walk_kills)

@@ -36,9 +36,9 @@ struct plan {
 	int kills;            /* at most */
 	bool no_mirror, noncoherent, is_faulty;
 	char faults[128], server_faults[128]; /* SOFTVERBS_FAULT */
-	/* A walk: one client's changes, kvd stopped at one access, the other reads;
-	 * or killed there, and another started. */
-	bool is_walk, walk_kills;
+	/* A walk: one client's changes, kvd stopped at one access, the other reads, or takes
+	 * the lock of the key, which is there or not; or kvd killed there, and another started. */
+	bool is_walk, walk_kills, walk_locks, walk_absent;
 	enum deed walk_deed;
 };
 
@@ -58,6 +58,7 @@ struct board {
 	uint64_t read_stopped;  /* GETs that ended meanwhile */
 	bool walked;             /* the change is through */
 	bool walk_reached;
+	bool granted;            /* the lock is, to the other client */
 	int done[CLIENTS_MAX];  /* operations */
 	unsigned sections;
 	struct section section[SECTIONS_MAX];
@@ -74,7 +75,10 @@ void world_run(void);
 void client_run(void *number);
 void client_prepare(void *unused);  /* what is there at first */
 void client_conclude(void *unused); /* whether it is right at the end */
+
+/* walker.c: whole processes. */
 void walk_change(void *number);
 void walk_read(void *number);
+void walk_lock(void *number);
 
 #endif
