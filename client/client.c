@@ -225,7 +225,7 @@ static int new_memory(struct kvd_session *s)
 {
 	size_t ops = s->depth * sizeof(struct op_memory);
 
-	s->memory_bytes = ops + (size_t)s->rx_count * WIRE_MESSAGE_BYTES_MAX;
+	s->memory_bytes = ops + (size_t)s->rx_count * RX_STRIDE_BYTES;
 	s->memory = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s->memory == MAP_FAILED)

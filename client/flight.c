@@ -250,17 +250,40 @@ int flight_flush(struct kvd_session *s)
 
 /* ------------------------------------------------------------- completions */
 
-static int repost(struct kvd_session *s, uint32_t buffer)
+static bool is_receive(const struct ibv_wc *wc)
 {
-	struct ibv_sge sge = { (uintptr_t)(s->rx + (size_t)buffer * WIRE_MESSAGE_BYTES_MAX),
-			       WIRE_MESSAGE_BYTES_MAX, s->memory_mr->lkey };
-	struct ibv_recv_wr wr = { .wr_id = buffer, .sg_list = &sge, .num_sge = 1 }, *bad;
-	int rc = ibv_post_recv(s->qp, &wr, &bad);
-
-	return rc ? session_fail(s, KVD_ECONNECT, "posting a receive failed: %s", strerror(rc)) : 0;
+	return wc->wr_id < 1u << 16;
 }
 
-static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t bytes)
+static const uint8_t *rx_message(const struct kvd_session *s, uint64_t buffer)
+{
+	return s->rx + (size_t)buffer * RX_STRIDE_BYTES;
+}
+
+/* The receives of a batch of completions, in one chain. */
+static void repost(struct kvd_session *s, const struct ibv_wc *wc, int n)
+{
+	struct ibv_sge sge[BATCH];
+	struct ibv_recv_wr wr[BATCH], *bad;
+	int count = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (!is_receive(&wc[i]))
+			continue;
+		sge[count] = (struct ibv_sge){ (uintptr_t)rx_message(s, wc[i].wr_id),
+					       WIRE_MESSAGE_BYTES_MAX, s->memory_mr->lkey };
+		wr[count] = (struct ibv_recv_wr){ .wr_id = wc[i].wr_id, .sg_list = &sge[count],
+						  .num_sge = 1, .next = &wr[count + 1] };
+		count++;
+	}
+	wr[count - 1].next = NULL;
+	int rc = ibv_post_recv(s->qp, wr, &bad);
+	if (rc)
+		session_fail(s, KVD_ECONNECT, "posting a receive failed: %s", strerror(rc));
+}
+
+/* `now`: when it was polled. */
+static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t bytes, uint64_t now)
 {
 	const struct wire_reply *reply = (const struct wire_reply *)message;
 	struct op *op;
@@ -279,7 +302,7 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 			     s->client->addr.text);
 		return;
 	}
-	clock_learn(&s->clock, reply->clock_ms, op->sent_ns, session_now_ns());
+	clock_learn(&s->clock, reply->clock_ms, op->sent_ns, now);
 	op->reply = *reply;
 	op->payload_bytes = bytes - (uint32_t)sizeof *reply;
 	if (op_is_detached(op)) {
@@ -307,17 +330,14 @@ static void fail_completion(struct kvd_session *s, const struct ibv_wc *wc)
 		     *changes ? "; the device counted since: " : "", changes);
 }
 
-void flight_completed(struct kvd_session *s, const struct ibv_wc *wc)
+static void completed(struct kvd_session *s, const struct ibv_wc *wc, uint64_t now)
 {
 	if (wc->status != IBV_WC_SUCCESS) {
 		fail_completion(s, wc);
 		return;
 	}
-	if (wc->wr_id < 1u << 16) { /* a receive */
-		const uint8_t *message = s->rx + (size_t)wc->wr_id * WIRE_MESSAGE_BYTES_MAX;
-		got_reply(s, message, wc->byte_len);
-		if (!s->broken)
-			repost(s, (uint32_t)wc->wr_id);
+	if (is_receive(wc)) {
+		got_reply(s, rx_message(s, wc->wr_id), wc->byte_len, now);
 		return;
 	}
 	s->sq_done = wc->wr_id >> 17;
@@ -333,6 +353,33 @@ void flight_completed(struct kvd_session *s, const struct ibv_wc *wc)
 	}
 }
 
+/* Fetches into the cache what a reply to a change will write: its entry in the mirror. */
+static void prefetch(const struct kvd_session *s, const struct ibv_wc *wc)
+{
+	const struct wire_reply *reply = (const struct wire_reply *)rx_message(s, wc->wr_id);
+
+	if (wc->byte_len >= sizeof *reply && reply->bucket != ~0ull)
+		mirror_prefetch_word(s->client->mirror, reply->bucket, reply->flags & WIRE_SLOT_MASK);
+}
+
+void flight_completed(struct kvd_session *s, const struct ibv_wc *wc, int n)
+{
+	uint64_t now = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (wc[i].status != IBV_WC_SUCCESS || !is_receive(&wc[i]))
+			continue;
+		if (!now)
+			now = session_now_ns();
+		if (n > 1)
+			prefetch(s, &wc[i]);
+	}
+	for (int i = 0; i < n && !s->broken; i++)
+		completed(s, &wc[i], now);
+	if (now && !s->broken)
+		repost(s, wc, n);
+}
+
 static int poll_once(struct kvd_session *s)
 {
 	struct ibv_wc wc[BATCH];
@@ -340,10 +387,10 @@ static int poll_once(struct kvd_session *s)
 
 	if (n < 0)
 		return session_fail(s, KVD_ECONNECT, "polling the completion queue failed");
-	for (int i = 0; i < n && !s->broken; i++)
-		flight_completed(s, &wc[i]);
-	if (n > 0)
+	if (n > 0) {
+		flight_completed(s, wc, n);
 		flight_flush(s);
+	}
 	return n;
 }
 

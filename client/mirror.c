@@ -190,6 +190,16 @@ static inline void prefetch(const struct mirror *m, uint64_t line)
 		__builtin_prefetch((const void *)(at + i));
 }
 
+void mirror_prefetch_word(const struct mirror *m, uint64_t bucket, unsigned slot)
+{
+	if (!m || slot >= LAYOUT_BUCKET_WORDS)
+		return;
+	uint64_t line = line_of(m, bucket);
+	__builtin_prefetch((const void *)&m->tag[line]);
+	__builtin_prefetch((const void *)(fps_of(m, line) + slot / LANES), 1);
+	__builtin_prefetch((const void *)(fps_of(m, line) + FPS + slot), 1);
+}
+
 /* A fingerprint that is looked for, and where it is in a word. */
 struct sought {
 	uint64_t fp, mask, unit_mask;

@@ -37,6 +37,9 @@ void mirror_store_word(struct mirror *mirror, uint64_t bucket, unsigned slot, ui
 /* Buckets that there is room for. */
 uint64_t mirror_buckets_max(const struct mirror *mirror);
 
+/* Fetches into the cache what mirror_store_word() will write. */
+void mirror_prefetch_word(const struct mirror *mirror, uint64_t bucket, unsigned slot);
+
 /* The first entry with that fingerprint in either bucket, or in the overflow nodes behind
  * them; or 0. */
 uint64_t mirror_find(const struct mirror *mirror, const uint64_t bucket[2], uint64_t unit_mask,

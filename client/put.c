@@ -43,6 +43,8 @@ static int check_value(struct kvd_session *s, const struct pieces *value)
 	return 0;
 }
 
+#define DOORBELL 8u /* changes that are submitted together */
+
 /* Starts a new operation; on an error it is freed. */
 static int start(struct op *op, const struct ask *ask)
 {
@@ -98,7 +100,12 @@ static int submit(struct kvd_session *s, const void *key, size_t key_bytes,
 	struct op *op;
 	int rc = session_submit(s, OP_CHANGE, key, key_bytes, tag, &op);
 
-	return rc ? rc : start(op, ask);
+	if (!rc)
+		rc = start(op, ask);
+	/* kvd can begin with these while the caller makes the next ones. */
+	if (!rc && s->wr_count >= DOORBELL)
+		flight_flush(s);
+	return rc;
 }
 
 /* --------------------------------------------------------------------- put */

@@ -125,7 +125,7 @@ HOT bool await(struct kvd_session *s, struct post *p)
 		if (n < 0)
 			return false; /* the ordinary way meets the same, and says it */
 		if (wc.status != IBV_WC_SUCCESS || wc.wr_id >> 17 <= before) {
-			flight_completed(s, &wc);
+			flight_completed(s, &wc, 1);
 			continue;
 		}
 		s->sq_done = wc.wr_id >> 17;

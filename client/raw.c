@@ -163,7 +163,7 @@ static int await_read(struct kvd_session *s)
 			return session_fail(s, KVD_ECONNECT, "a raw request to %s failed",
 					    s->client->addr.text);
 		if (n > 0)
-			flight_completed(s, &wc); /* or it is a notice of kvd's */
+			flight_completed(s, &wc, 1); /* or it is a notice of kvd's */
 		if (s->broken)
 			return s->broken_code;
 		if (n == 0 && polls % LOOK_EVERY == 0 && session_now_ns() > deadline)

@@ -208,7 +208,7 @@ static int make_queues(struct kvd_session *s)
 	if (!s->qp || link_qp_init(v, s->id, s->qp, IBV_ACCESS_REMOTE_READ, &s->err))
 		return KVD_EDEVICE;
 	for (uint32_t i = 0; i < s->rx_count; i++) {
-		struct ibv_sge sge = { (uintptr_t)(s->rx + (size_t)i * WIRE_MESSAGE_BYTES_MAX),
+		struct ibv_sge sge = { (uintptr_t)(s->rx + (size_t)i * RX_STRIDE_BYTES),
 				       WIRE_MESSAGE_BYTES_MAX, s->memory_mr->lkey };
 		struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
 		int rc = ibv_post_recv(s->qp, &wr, &bad);

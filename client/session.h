@@ -50,6 +50,10 @@ struct op_memory {
 
 #define CLIENT_ADDRS_MAX 8u
 
+/* An odd number of cache lines from one to the next: at multiples of 8 KiB all messages
+ * would share a few sets of the cache. */
+#define RX_STRIDE_BYTES (WIRE_MESSAGE_BYTES_MAX + 5 * 64)
+
 struct kvd_client {
 	struct kvd_options options;
 	struct addr addr; /* its text with the namespace; settled by the first session */
@@ -208,7 +212,7 @@ struct kvd_session {
 	struct ibv_mr *memory_mr;
 	uint32_t depth; /* operations: one more than may be submitted, for an unlock */
 	uint32_t rx_count;
-	uint8_t *rx;
+	uint8_t *rx; /* RX_STRIDE_BYTES each */
 
 	/* Work requests to be posted with the next doorbell. */
 	struct ibv_send_wr *wr;
@@ -321,7 +325,7 @@ void op_send(struct op *op, uint32_t bytes);
 void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired);
 uint32_t flight_room(const struct kvd_session *s);
 /* What the completion queue had: every one of a session's completions goes there. */
-void flight_completed(struct kvd_session *s, const struct ibv_wc *wc);
+void flight_completed(struct kvd_session *s, const struct ibv_wc *wc, int n);
 /* Posts what was collected. */
 int flight_flush(struct kvd_session *s);
 /* Makes what progress there is without waiting, whatever is completed.  0 or KVD_E*. */

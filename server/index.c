@@ -17,7 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/words.h"
 #include "server/index_impl.h"
+
+#define ITEM_PREFETCH_BYTES 256u /* the rest of a longer one comes by itself */
 
 /* ------------------------------------------------------------------ locks */
 
@@ -79,12 +82,11 @@ static bool find_in(struct index *x, uint64_t bucket, uint64_t fp, const void *k
 	struct words w = words_of(x, bucket);
 
 	do {
-		for (unsigned i = 0; i < w.count; i++) {
+		uint32_t bits = words_matching((const void *)w.at, w.count, mask, fp);
+		for (; bits; bits &= bits - 1) {
+			unsigned i = (unsigned)__builtin_ctz(bits);
 			uint64_t word = get(w.at, i);
-			if ((word & mask) != fp)
-				continue;
-			if (layout_word_is_empty(word) || layout_word_is_chain(word) ||
-			    !is_key(x, word, key, key_bytes))
+			if (!words_is_entry(word, mask, fp) || !is_key(x, word, key, key_bytes))
 				continue;
 			*e = (struct index_entry){ .at = w.at + i, .word = word,
 						   .bucket = w.bucket, .slot = i };
@@ -104,6 +106,24 @@ void index_prefetch(struct index *x, struct hash hash)
 		__builtin_prefetch(&x->lock[lock_of(s.bucket[i])], 1);
 		for (unsigned k = 0; k < LAYOUT_BUCKET_WORDS; k += 8)
 			__builtin_prefetch((const void *)(at + k));
+	}
+}
+
+void index_prefetch_item(struct index *x, struct hash hash)
+{
+	const uint64_t mask = layout_fp_mask(x->table->unit_mask);
+	const uint64_t fp = layout_fp(hash.a, x->table->unit_mask);
+	struct index_spot s = { .hash = hash };
+
+	place(x, &s);
+	for (unsigned i = 0; i < 2; i++) {
+		const _Atomic uint64_t *at = bucket_words(x, s.bucket[i]);
+		uint32_t bits = words_matching((const void *)at, LAYOUT_BUCKET_WORDS, mask, fp);
+		for (; bits; bits &= bits - 1) {
+			const uint8_t *item = (const uint8_t *)item_of(x, get(at, __builtin_ctz(bits)));
+			for (unsigned k = 0; k < ITEM_PREFETCH_BYTES; k += 64)
+				__builtin_prefetch(item + k, 1);
+		}
 	}
 }
 

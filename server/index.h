@@ -43,6 +43,8 @@ void index_delete(struct index **index);
 void index_lock(struct index *index, struct hash hash, struct index_spot *spot);
 /* Fetches into the cache what index_lock() and index_find() will look at. */
 void index_prefetch(struct index *index, struct hash hash);
+/* And, when that has come, the key's item.  Caller: holds nothing, and gets no answer. */
+void index_prefetch_item(struct index *index, struct hash hash);
 void index_unlock(struct index *index, const struct index_spot *spot);
 
 /* Finds the entry of a key.  Caller: has the spot locked. */

@@ -30,7 +30,7 @@ struct tx *reply_new(struct worker *w, struct conn *conn, const struct wire_requ
 		.status = (uint8_t)status,
 		.bucket = ~0ull,
 		.buckets = index_buckets(w->server->store->index),
-		.clock_ms = store_clock_ms(w->server->store),
+		.clock_ms = w->clock_ms ? w->clock_ms : store_clock_ms(w->server->store),
 	};
 	return tx;
 }

@@ -22,6 +22,7 @@ struct request {
 	const struct wire_request *head;
 	const uint8_t *key;
 	const uint8_t *value;
+	const struct hash *hash; /* of the key, if that is known; or NULL */
 };
 
 static void count(_Atomic uint64_t *counter)
@@ -79,7 +80,8 @@ static struct store_change change_of(const struct request *r)
 	uint64_t ttl = q->ttl_ms;
 
 	return (struct store_change){
-		.hash = hash_key(r->worker->server->table->hash_seed, r->key, q->key_bytes),
+		.hash = r->hash ? *r->hash
+				: hash_key(r->worker->server->table->hash_seed, r->key, q->key_bytes),
 		.key = r->key,
 		.key_bytes = q->key_bytes,
 		.value = r->value,
@@ -684,7 +686,7 @@ void request_malformed(struct conn *c, const char *wrong)
 }
 
 enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t *message,
-				 uint32_t bytes)
+				 uint32_t bytes, const struct hash *hash)
 {
 	const struct wire_request *q = (const struct wire_request *)message;
 	const char *wrong = check(c, q, bytes);
@@ -696,7 +698,7 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 	if (!w->tx_free)
 		return REQUEST_ASIDE;
 	struct request r = { .worker = w, .conn = c, .head = q, .key = message + sizeof *q,
-			     .value = message + sizeof *q + q->key_bytes };
+			     .value = message + sizeof *q + q->key_bytes, .hash = hash };
 	if (c->user.role < ops[q->op].role)
 		return forbid(&r);
 	enum request_fate fate = ops[q->op].handle(&r);
@@ -709,18 +711,20 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 	return fate;
 }
 
-void request_prefetch(const struct worker *w, const uint8_t *message, uint32_t bytes)
+bool request_prefetch(const struct worker *w, const uint8_t *message, uint32_t bytes,
+		      struct hash *hash)
 {
 	const struct wire_request *q = (const struct wire_request *)message;
 	const struct table *t = w->server->table;
 
 	if (bytes < sizeof *q || !q->key_bytes || bytes - sizeof *q < q->key_bytes)
-		return;
-	struct hash hash = hash_key(t->hash_seed, message + sizeof *q, q->key_bytes);
-	uint64_t stripe = layout_stripe(hash.b, t->stripes);
+		return false;
+	*hash = hash_key(t->hash_seed, message + sizeof *q, q->key_bytes);
+	uint64_t stripe = layout_stripe(hash->b, t->stripes);
 	__builtin_prefetch((const void *)&t->marks[stripe], 1);
 	__builtin_prefetch((const void *)&t->locks[stripe]);
-	index_prefetch(w->server->store->index, hash);
+	index_prefetch(w->server->store->index, *hash);
+	return true;
 }
 
 void request_answer_busy(struct worker *w, struct conn *c, const uint8_t *message)

@@ -240,6 +240,7 @@ struct worker {
 	struct timing timing[WIRE_OPS];
 	_Atomic uint64_t beat; /* counts rounds; partner: metrics_healthy */
 	uint64_t begun_ns; /* the request under way, 0: nobody wants to know */
+	uint64_t clock_ms; /* kvd's, since the requests under way came in; 0: ask for it */
 	uint64_t slow_since_ns;
 	unsigned slow_count;
 	/* Of the thread that asks whether kvd is well. */
@@ -256,6 +257,8 @@ struct worker {
 	uint32_t rx_count;
 	uint32_t *rx_free; /* buffers to be posted */
 	uint32_t rx_free_count;
+	uint32_t rx_posted;
+	uint32_t credits; /* of its connections */
 	struct tx *tx;
 	uint32_t tx_count;
 	struct tx *tx_free;
@@ -318,13 +321,15 @@ enum request_fate {
 	REQUEST_DONE,  /* the buffer may be used again */
 	REQUEST_ASIDE, /* try again later */
 };
+/* hash: what request_prefetch() gave, or NULL. */
 enum request_fate request_handle(struct worker *worker, struct conn *conn, const uint8_t *message,
-				 uint32_t bytes);
+				 uint32_t bytes, const struct hash *hash);
 /* What no client of libkvd does: counted, and the end of the connection. */
 void request_malformed(struct conn *conn, const char *wrong);
-/* Fetches into the cache what the request will look at, if it is a change of a key: for
- * those that were received together.  Nothing of the message is believed. */
-void request_prefetch(const struct worker *worker, const uint8_t *message, uint32_t bytes);
+/* Fetches into the cache what the request will look at, for those that were received
+ * together, and hashes its key; false: it has none.  Nothing of the message is believed. */
+bool request_prefetch(const struct worker *worker, const uint8_t *message, uint32_t bytes,
+		      struct hash *hash);
 void request_answer_busy(struct worker *worker, struct conn *conn, const uint8_t *message);
 /* A change's record came back from the disk.  Caller: has seen that there is a tx buffer. */
 void request_committed(struct worker *worker, struct commit *commit);

@@ -31,8 +31,11 @@
 #include "server/server.h"
 
 #define BATCH 32
+#define STEP 8 /* of a batch */
 #define RX_COUNT 1024u
 #define TX_COUNT 512u
+/* Receives beyond what its connections may use: for those that are coming. */
+#define RX_SPARE_PART 4u
 #define DEFERRED_MAX (RX_COUNT / 2)
 /* A request may be aside for as long before it is answered "busy". */
 #define ASIDE_NS_MAX 2000000000ull
@@ -83,6 +86,7 @@ static void adopt(struct worker *w, struct conn *c)
 
 	c->map_next = NULL;
 	*at = c;
+	w->credits += c->credits;
 	c->worker_next = w->conns;
 	c->worker_prev = &w->conns;
 	if (w->conns)
@@ -141,6 +145,7 @@ static void bury(struct worker *w, struct conn *c)
 	if (c->worker_next)
 		c->worker_next->worker_prev = c->worker_prev;
 	w->closing--;
+	w->credits -= c->credits;
 	atomic_fetch_sub_explicit(&w->load, 1, memory_order_relaxed);
 	conn_done(c);
 }
@@ -387,19 +392,35 @@ void worker_wake(struct worker *w)
 
 /* ----------------------------------------------------------------- receive */
 
+/* An odd number of cache lines from one buffer to the next: at multiples of 8 KiB all
+ * messages would share a few sets of the cache. */
+#define BUFFER_STRIDE_BYTES (WIRE_MESSAGE_BYTES_MAX + 5 * 64)
+
 static uint8_t *rx_buffer(const struct worker *w, uint32_t i)
 {
-	return w->memory + (size_t)i * WIRE_MESSAGE_BYTES_MAX;
+	return w->memory + (size_t)i * BUFFER_STRIDE_BYTES;
 }
 
-/* Posts all free buffers in chains. */
+/* So many receives are posted as may be used at once: in turn they would all be used
+ * otherwise, and each message come to memory that no cache has. */
+static uint32_t rx_wanted(const struct worker *w)
+{
+	uint32_t want = w->credits + w->rx_count / RX_SPARE_PART;
+
+	return want < w->rx_posted ? 0 : want - w->rx_posted;
+}
+
+/* Posts free buffers in chains. */
 static int refill(struct worker *w)
 {
 	struct ibv_recv_wr wr[BATCH], *bad;
 	struct ibv_sge sge[BATCH];
 
-	while (w->rx_free_count) {
+	for (uint32_t want = rx_wanted(w); w->rx_free_count && want;) {
 		uint32_t n = w->rx_free_count < BATCH ? w->rx_free_count : BATCH;
+		if (n > want)
+			n = want;
+		want -= n;
 		for (uint32_t i = 0; i < n; i++) {
 			uint32_t b = w->rx_free[--w->rx_free_count];
 			sge[i] = (struct ibv_sge){ .addr = (uintptr_t)rx_buffer(w, b),
@@ -411,6 +432,7 @@ static int refill(struct worker *w)
 		int rc = ibv_post_srq_recv(w->srq, wr, &bad);
 		if (rc)
 			return rc;
+		w->rx_posted += n;
 	}
 	return 0;
 }
@@ -443,7 +465,7 @@ static enum request_fate retry_one(struct worker *w, struct deferred *d, uint64_
 		w->store.blocked = STORE_NOT_BLOCKED;
 		w->begun_ns = w->server->timed ? d->since_ns : 0;
 		enum request_fate fate =
-			request_handle(w, d->conn, rx_buffer(w, d->buffer), d->bytes);
+			request_handle(w, d->conn, rx_buffer(w, d->buffer), d->bytes, NULL);
 		if (fate == REQUEST_ASIDE)
 			worker_report_lock(w, &d->report_ns, now);
 		return fate;
@@ -486,11 +508,12 @@ static void take_committed(struct worker *w)
 	}
 }
 
-static void received(struct worker *w, const struct ibv_wc *wc)
+static void received(struct worker *w, const struct ibv_wc *wc, const struct hash *hash)
 {
 	uint32_t buffer = (uint32_t)wc->wr_id;
 	struct conn *c = map_find(w, wc->qp_num);
 
+	w->rx_posted--;
 	if (!c) {
 		/* Its connection was handed over, but not taken yet. */
 		take_inbox(w);
@@ -499,7 +522,7 @@ static void received(struct worker *w, const struct ibv_wc *wc)
 	if (c && c->state != CONN_CLOSING && wc->status == IBV_WC_SUCCESS) {
 		if (++c->outstanding > c->credits) {
 			request_malformed(c, "more requests than its credits");
-		} else if (request_handle(w, c, rx_buffer(w, buffer), wc->byte_len) ==
+		} else if (request_handle(w, c, rx_buffer(w, buffer), wc->byte_len, hash) ==
 			   REQUEST_ASIDE) {
 			set_aside(w, c, buffer, wc->byte_len);
 			return;
@@ -550,27 +573,77 @@ static void count_error(struct worker *w, enum ibv_wc_status status)
 		atomic_fetch_add_explicit(&w->stats.wc_errors[status], 1, memory_order_relaxed);
 }
 
+/* What was polled together. */
+struct batch {
+	struct ibv_wc wc[BATCH];
+	struct hash hash[BATCH]; /* of a request's key */
+	bool hashed[BATCH];
+};
+
+static bool is_message(const struct ibv_wc *wc)
+{
+	return !wr_count(wc->wr_id) && wc->wr_id != 0 && wc->status == IBV_WC_SUCCESS;
+}
+
+/* Buckets of completions i to end - 1. */
+static void prefetch(struct worker *w, struct batch *b, int i, int end)
+{
+	for (; i < end; i++)
+		b->hashed[i] = is_message(&b->wc[i]) &&
+			       request_prefetch(w, rx_buffer(w, (uint32_t)b->wc[i].wr_id),
+						b->wc[i].byte_len, &b->hash[i]);
+}
+
+/* Items, once the buckets are there. */
+static void prefetch_items(struct worker *w, const struct batch *b, int i, int end)
+{
+	for (; i < end; i++)
+		if (b->hashed[i])
+			index_prefetch_item(w->server->store->index, b->hash[i]);
+}
+
+static void take_completion(struct worker *w, const struct ibv_wc *wc, const struct hash *hash)
+{
+	count_error(w, wc->status);
+	/* The opcode is undefined in an error: receives have no kind. */
+	if (wr_kind(wc->wr_id) != WR_NONE && wr_ptr(wc->wr_id) && wr_count(wc->wr_id))
+		sent(w, wc);
+	else if (wc->wr_id != 0 || wc->status == IBV_WC_SUCCESS)
+		received(w, wc, hash);
+	else
+		failed(w, wc);
+}
+
+/*
+ * A few at a time: while they are executed what the next ones look at comes into the
+ * cache, and a client that has many in flight has the first answers while the others
+ * are made.
+ */
 static int poll_batch(struct worker *w)
 {
-	struct ibv_wc wc[BATCH];
-	int n = ibv_poll_cq(w->cq, BATCH, wc);
+	struct batch b;
+	int n = ibv_poll_cq(w->cq, BATCH, b.wc);
 	uint64_t now = n > 0 && w->server->timed ? clock_ns() : 0;
 
-	for (int i = 0; n > 1 && i < n; i++)
-		if (!wr_count(wc[i].wr_id) && wc[i].wr_id != 0 &&
-		    wc[i].status == IBV_WC_SUCCESS)
-			request_prefetch(w, rx_buffer(w, (uint32_t)wc[i].wr_id), wc[i].byte_len);
-	for (int i = 0; i < n; i++) {
-		w->begun_ns = now;
-		count_error(w, wc[i].status);
-		/* The opcode is undefined in an error: receives have no kind. */
-		if (wr_kind(wc[i].wr_id) != WR_NONE && wr_ptr(wc[i].wr_id) && wr_count(wc[i].wr_id))
-			sent(w, &wc[i]);
-		else if (wc[i].wr_id != 0 || wc[i].status == IBV_WC_SUCCESS)
-			received(w, &wc[i]);
-		else
-			failed(w, &wc[i]);
+	if (n <= 0)
+		return n;
+	w->clock_ms = store_clock_ms(w->server->store);
+	b.hashed[0] = false;
+	if (n > 1)
+		prefetch(w, &b, 0, n < STEP ? n : STEP);
+	for (int i = 0; i < n; i += STEP) {
+		int end = i + STEP < n ? i + STEP : n;
+		prefetch(w, &b, end, end + STEP < n ? end + STEP : n);
+		if (n > 1)
+			prefetch_items(w, &b, i, end);
+		for (int k = i; k < end; k++) {
+			w->begun_ns = now;
+			take_completion(w, &b.wc[k], b.hashed[k] ? &b.hash[k] : NULL);
+		}
+		if (end < n)
+			reply_flush(w);
 	}
+	w->clock_ms = 0;
 	return n;
 }
 
@@ -724,7 +797,7 @@ static int new_queues(struct worker *w, struct err *err)
 
 static int new_buffers(struct worker *w, struct err *err)
 {
-	w->memory_bytes = (size_t)(w->rx_count + w->tx_count) * WIRE_MESSAGE_BYTES_MAX;
+	w->memory_bytes = (size_t)(w->rx_count + w->tx_count) * BUFFER_STRIDE_BYTES;
 	w->memory = mmap(NULL, w->memory_bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (w->memory == MAP_FAILED) {

@@ -22,6 +22,7 @@
 #endif
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "common/softverbs/sv.h"
 
 void sv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
@@ -145,6 +146,11 @@ int sv_destroy_cq(struct ibv_cq *ibcq)
 
 /* ---- completions ---- */
 
+static struct sv_cqe *cqe_at(struct sv_cq *cq, uint32_t n)
+{
+	return &cq->ring[(n - cq->first) & cq->mask];
+}
+
 void sv_cq_overrun_locked(struct sv_cq *cq)
 {
 	if (!cq->overrun)
@@ -152,23 +158,28 @@ void sv_cq_overrun_locked(struct sv_cq *cq)
 	cq->overrun = true;
 }
 
-bool sv_cq_push_locked(struct sv_cq *cq, const struct ibv_wc *wc, struct sv_qp *qp,
-		       uint64_t sq_upto)
+struct ibv_wc *sv_cq_slot_locked(struct sv_cq *cq, struct sv_qp *qp, uint64_t sq_upto)
 {
 	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-	struct sv_cqe *cqe = &cq->ring[tail & cq->mask];
+	struct sv_cqe *cqe = cqe_at(cq, tail);
 
 	if (tail - atomic_load_explicit(&cq->head, memory_order_relaxed) > cq->mask ||
 	    cq->overrun) {
 		sv_cq_overrun_locked(cq);
-		return false;
+		return NULL;
 	}
-	cqe->wc = *wc;
 	cqe->qp = qp;
 	cqe->sq_upto = sq_upto;
+	memset(&cqe->wc, 0, sizeof(cqe->wc));
+	return &cqe->wc;
+}
+
+void sv_cq_push_locked(struct sv_cq *cq)
+{
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+
 	/* release: partner is the unlocked look in sv_poll_cq(). */
 	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
-	return true;
 }
 
 void sv_cq_ring_channel(struct sv_cq *cq)
@@ -281,7 +292,7 @@ static int pop(struct sv_cq *cq, int n, struct ibv_wc *wc)
 	int i;
 
 	for (i = 0; i < n && head != tail; i++, head++) {
-		struct sv_cqe *cqe = &cq->ring[head & cq->mask];
+		struct sv_cqe *cqe = cqe_at(cq, head);
 
 		wc[i] = cqe->wc;
 		/* release: the slots are free; partner in sv_post_send(). */
@@ -290,6 +301,8 @@ static int pop(struct sv_cq *cq, int n, struct ibv_wc *wc)
 					      memory_order_release);
 	}
 	atomic_store_explicit(&cq->head, head, memory_order_relaxed);
+	if (head == tail) /* start over: the first lines stay in the cache */
+		cq->first = head;
 	return i;
 }
 
@@ -345,10 +358,10 @@ void sv_cq_clean(struct sv_cq *cq, struct sv_qp *qp)
 	tail = to = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	/* From the newest: what stays moves towards the tail. */
 	while (tail != head) {
-		struct sv_cqe *cqe = &cq->ring[--tail & cq->mask];
+		struct sv_cqe *cqe = cqe_at(cq, --tail);
 
 		if (cqe->qp != qp)
-			cq->ring[--to & cq->mask] = *cqe;
+			*cqe_at(cq, --to) = *cqe;
 	}
 	atomic_store_explicit(&cq->head, to, memory_order_relaxed);
 	sv_spin_unlock(&cq->lock);

@@ -156,24 +156,25 @@ static enum ibv_wc_opcode wc_opcode(uint32_t opcode)
 static void complete(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t status)
 {
 	struct sv_cq *cq = sv_cq_of(qp->ib.send_cq);
-	struct ibv_wc wc;
-	bool pushed;
+	struct ibv_wc *wc;
 
 	if (!status && !(wqe->flags & IBV_SEND_SIGNALED) && !qp->sq_sig_all)
 		return;
-	memset(&wc, 0, sizeof(wc));
-	wc.wr_id = wqe->wr_id;
-	wc.status = (enum ibv_wc_status)status;
-	wc.opcode = wc_opcode(wqe->opcode);
-	wc.byte_len = (uint32_t)wqe->len;
-	wc.qp_num = qp->qpn;
 	sv_spin_lock(&cq->lock);
 	if (sv_qp_faulty(qp) && sv_fault_roll(&qp->rng, sv_faults.overrun))
 		sv_cq_overrun_locked(cq);
-	pushed = sv_cq_push_locked(cq, &wc, qp, wqe->number);
+	wc = sv_cq_slot_locked(cq, qp, wqe->number);
+	if (wc) {
+		wc->wr_id = wqe->wr_id;
+		wc->status = (enum ibv_wc_status)status;
+		wc->opcode = wc_opcode(wqe->opcode);
+		wc->byte_len = (uint32_t)wqe->len;
+		wc->qp_num = qp->qpn;
+		sv_cq_push_locked(cq);
+	}
 	sv_spin_unlock(&cq->lock);
 	sv_cq_notify(cq, status != IBV_WC_SUCCESS);
-	if (!pushed && sv_qp_state(qp) != IBV_QPS_ERR)
+	if (!wc && sv_qp_state(qp) != IBV_QPS_ERR)
 		sv_qp_fail_later(qp, SV_FAULT_FATAL);
 }
 

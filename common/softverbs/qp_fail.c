@@ -73,10 +73,16 @@ static void reclaim_empty(uint32_t index)
 
 static void flush_receive(struct sv_qp *qp, uint64_t wr_id)
 {
-	struct ibv_wc wc = { .wr_id = wr_id, .status = IBV_WC_WR_FLUSH_ERR,
-			     .opcode = IBV_WC_RECV, .qp_num = qp->qpn };
+	struct sv_cq *cq = sv_cq_of(qp->ib.recv_cq);
+	struct ibv_wc *wc = sv_cq_slot_locked(cq, qp, 0);
 
-	sv_cq_push_locked(sv_cq_of(qp->ib.recv_cq), &wc, qp, 0);
+	if (!wc)
+		return;
+	wc->wr_id = wr_id;
+	wc->status = IBV_WC_WR_FLUSH_ERR;
+	wc->opcode = IBV_WC_RECV;
+	wc->qp_num = qp->qpn;
+	sv_cq_push_locked(cq);
 }
 
 /* Receive CQ's lock held. */

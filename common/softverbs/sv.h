@@ -303,6 +303,7 @@ struct sv_cq {
 	struct sv_spin lock;
 	struct sv_cqe *ring;
 	uint32_t mask;
+	uint32_t first; /* the number that stands in ring[0]; under lock */
 	_Atomic uint32_t head; /* next to poll; under lock, peeked at without */
 	_Atomic uint32_t tail;
 	_Atomic bool overrun;
@@ -325,9 +326,10 @@ int sv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
 int sv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 /* The CQ is full, and useless from now on; cq->lock held. */
 void sv_cq_overrun_locked(struct sv_cq *cq);
-/* Adds a completion; cq->lock held.  False: overrun. */
-bool sv_cq_push_locked(struct sv_cq *cq, const struct ibv_wc *wc, struct sv_qp *qp,
-		       uint64_t sq_upto);
+/* A completion, zeroed, to be filled in where it stays and then pushed; NULL: overrun.
+ * cq->lock held for both. */
+struct ibv_wc *sv_cq_slot_locked(struct sv_cq *cq, struct sv_qp *qp, uint64_t sq_upto);
+void sv_cq_push_locked(struct sv_cq *cq);
 /* Wakes the channel if the CQ is armed for such a completion. */
 void sv_cq_notify(struct sv_cq *cq, bool solicited);
 /* Writes the channel's descriptor: an event is pending. */

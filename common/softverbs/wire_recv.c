@@ -23,21 +23,24 @@ static void fail_receive(struct sv_qp *qp, uint32_t nak, enum sv_fault_code code
 
 static bool push_receive(struct sv_qp *qp, const struct record *rec, uint32_t status)
 {
-	struct ibv_wc wc;
+	struct sv_cq *cq = sv_cq_of(qp->ib.recv_cq);
+	struct ibv_wc *wc = sv_cq_slot_locked(cq, qp, 0);
 
-	memset(&wc, 0, sizeof(wc));
-	wc.wr_id = qp->rx_wqe->wr_id;
-	wc.status = (enum ibv_wc_status)status;
-	wc.opcode = rec->flags & SV_DESC_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
-	wc.byte_len = rec->total;
-	wc.qp_num = qp->qpn;
-	wc.src_qp = qp->peer_qpn;
-	if (rec->flags & SV_DESC_IMM) {
-		wc.imm_data = rec->imm;
-		wc.wc_flags = IBV_WC_WITH_IMM;
-	}
 	qp->rx_partial = false;
-	return sv_cq_push_locked(sv_cq_of(qp->ib.recv_cq), &wc, qp, 0);
+	if (!wc)
+		return false;
+	wc->wr_id = qp->rx_wqe->wr_id;
+	wc->status = (enum ibv_wc_status)status;
+	wc->opcode = rec->flags & SV_DESC_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	wc->byte_len = rec->total;
+	wc->qp_num = qp->qpn;
+	wc->src_qp = qp->peer_qpn;
+	if (rec->flags & SV_DESC_IMM) {
+		wc->imm_data = rec->imm;
+		wc->wc_flags = IBV_WC_WITH_IMM;
+	}
+	sv_cq_push_locked(cq);
+	return true;
 }
 
 static void read_record(const struct sv_desc *desc, struct record *rec)

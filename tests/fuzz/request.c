@@ -163,7 +163,7 @@ static void one(struct conn *c, const uint8_t *message, uint32_t bytes)
 	memcpy(exact, message, bytes);
 	replies = 0;
 	bool ready = c->state == CONN_READY;
-	enum request_fate fate = request_handle(&worker, c, exact, bytes);
+	enum request_fate fate = request_handle(&worker, c, exact, bytes, NULL);
 	reply_flush(&worker);
 	complete_all(c);
 	pulls_retry(&worker);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* words.h -- looks for a fingerprint among the words of the index. */
+#ifndef SERVER_WORDS_H
+#define SERVER_WORDS_H
+
+#include "common/layout.h"
+
+typedef uint32_t words_quad __attribute__((vector_size(16), may_alias));
+
+/*
+ * The words of a bucket, or of a node, that may have that fingerprint, a bit each: two
+ * words at a time and without a branch, by what of it is in their upper halves.  `at` is
+ * aligned to 16 bytes.  The loads are not atomic to the language, though each word's is to
+ * the machine: what is found is to be loaded again.
+ */
+__attribute__((no_sanitize("thread"))) static inline uint32_t
+words_matching(const void *at, unsigned count, uint64_t fp_mask, uint64_t fp)
+{
+	const uint32_t upper = (uint32_t)(fp_mask >> 32), value = (uint32_t)(fp >> 32);
+	const words_quad masks = { 0, upper, 0, upper }, want = { 0, value, 0, value };
+	const words_quad *from = at;
+	words_quad bit = { 0, 1, 0, 2 }, bits = { 0 };
+
+	static_assert(LAYOUT_FP_SHIFT >= 32, "most of a fingerprint is in the upper half");
+	static_assert(LAYOUT_BUCKET_WORDS <= 32, "a bit for each word");
+	for (unsigned i = 0; i < count / 2; i++, bit <<= 2)
+		bits |= (words_quad)(((from[i] ^ want) & masks) == 0) & bit;
+	return bits[1] | bits[3];
+}
+
+/* Whether it is an entry with just that fingerprint. */
+static inline bool words_is_entry(uint64_t word, uint64_t fp_mask, uint64_t fp)
+{
+	return (word & fp_mask) == fp && !layout_word_is_empty(word) &&
+	       !layout_word_is_chain(word);
+}
+
+#endif
