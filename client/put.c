@@ -102,8 +102,8 @@ static int submit(struct kvd_session *s, const void *key, size_t key_bytes,
 
 	if (!rc)
 		rc = start(op, ask);
-	/* kvd can begin with these while the caller makes the next ones. */
-	if (!rc && s->wr_count >= DOORBELL)
+	/* kvd can begin with these while the caller makes the next ones, if it has a core. */
+	if (!rc && s->wr_count >= DOORBELL && !spin_is_crowded(&s->spin, op->sent_ns))
 		flight_flush(s);
 	return rc;
 }

@@ -47,6 +47,12 @@ static inline bool spin_again(struct spin *spin, uint64_t start, uint64_t now)
 	return now - start < spin->limit_ns && now >= spin->crowded_until_ns;
 }
 
+/* Whether others want the core, so that whom one wakes takes it away. */
+static inline bool spin_is_crowded(const struct spin *spin, uint64_t now)
+{
+	return now < spin->crowded_until_ns;
+}
+
 /* A wait is over that took `waited_ns`, spinning and sleeping. */
 static inline void spin_learn(struct spin *spin, uint64_t waited_ns)
 {

@@ -42,10 +42,15 @@ uint64_t clock_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-uint64_t store_clock_ms(const struct store *s)
+uint64_t store_clock_ms_at(const struct store *s, uint64_t now_ns)
 {
 	/* From 1: an expiry of 0 is none. */
-	return (clock_now_ns() - s->clock_start_ns) / 1000000 + 1;
+	return (now_ns - s->clock_start_ns) / 1000000 + 1;
+}
+
+uint64_t store_clock_ms(const struct store *s)
+{
+	return store_clock_ms_at(s, clock_now_ns());
 }
 
 int store_new(struct table *table, struct store **store, struct err *err)

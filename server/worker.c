@@ -617,17 +617,17 @@ static void take_completion(struct worker *w, const struct ibv_wc *wc, const str
 /*
  * A few at a time: while they are executed what the next ones look at comes into the
  * cache, and a client that has many in flight has the first answers while the others
- * are made.
+ * are made, if there is a core for it.
  */
 static int poll_batch(struct worker *w)
 {
 	struct batch b;
 	int n = ibv_poll_cq(w->cq, BATCH, b.wc);
-	uint64_t now = n > 0 && w->server->timed ? clock_ns() : 0;
 
 	if (n <= 0)
 		return n;
-	w->clock_ms = store_clock_ms(w->server->store);
+	uint64_t now = clock_ns();
+	w->clock_ms = store_clock_ms_at(w->server->store, now);
 	b.hashed[0] = false;
 	if (n > 1)
 		prefetch(w, &b, 0, n < STEP ? n : STEP);
@@ -637,10 +637,10 @@ static int poll_batch(struct worker *w)
 		if (n > 1)
 			prefetch_items(w, &b, i, end);
 		for (int k = i; k < end; k++) {
-			w->begun_ns = now;
+			w->begun_ns = w->server->timed ? now : 0;
 			take_completion(w, &b.wc[k], b.hashed[k] ? &b.hash[k] : NULL);
 		}
-		if (end < n)
+		if (end < n && !spin_is_crowded(&w->spin, now))
 			reply_flush(w);
 	}
 	w->clock_ms = 0;
