@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/session.h"
 
@@ -254,7 +255,9 @@ int kvd_flush(kvd_session *s)
 		if (reply.status == WIRE_OK)
 			deadline = session_now_ns() +
 				   (uint64_t)s->client->options.timeout_ms * 1000000;
-	} while (reply.version);
+		else
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	} while (reply.status == WIRE_EBUSY || reply.version);
 	return KVD_OK;
 }
 

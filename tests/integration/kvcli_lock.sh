@@ -126,6 +126,21 @@ done
 expect 0 kvcli get count
 prints "$((4 * rounds))"$'\n'
 
+# A flush waits for a locked key, and says so if that takes too long.
+rm -f "$tmp/held" "$tmp/let-go"
+expect 0 kvcli put locked value
+start kvcli lock locked -- sh -c ": >'$tmp/held'; until [ -e '$tmp/let-go' ]; do sleep 0.01; done"
+holder=$pid
+wait_for [ -e "$tmp/held" ] || fail "no lock"
+expect 3 kvcli --timeout 300ms flush --yes
+says "a key stayed locked"
+expect 0 kvcli get locked
+prints "value"
+touch "$tmp/let-go"
+wait_exit "$holder"
+expect 0 kvcli flush --yes
+[ -z "$(kvcli keys)" ] || fail "flush left keys"
+
 # --------------------------------------------------------------------- batch
 printf '%s\n' 'put b 1' 'lock b -- cat' 'lock b -- sh -c "exit 4"' 'update b -- sed s/1/2/' 'get b' \
 	>"$tmp/commands"
