@@ -14,6 +14,8 @@
  *							pairs, and at B's door
  *	attack ADDR:PORT crowd N PROCESSES WHO FILE	N connections, every other one silent,
  *							until FILE is there; WHO -: all silent
+ *	attack ADDR:PORT greedy WHO KEY			more changes of a locked key than credits
+ *	attack ADDR:PORT mute WHO			many requests, no room for the replies
  *	attack ADDR:PORT flood N SEED PROCESSES WHO	messages that are malformed, or come
  *							when they must not
  *
@@ -683,6 +685,75 @@ static void flood(const char *addr, char **argv)
 	exit(wait_all());
 }
 
+/* -------------------------------------------------------------- greedy, mute */
+
+/* False: kvd ended the connection. */
+static bool send_through(struct raw_conn *c, const void *message, uint32_t bytes)
+{
+	struct ibv_wc wc;
+
+	if (!raw_send(c, message, bytes))
+		return false;
+	while (raw_completion(c, &wc, 20000)) {
+		if (wc.status != IBV_WC_SUCCESS)
+			return false;
+		if (wc.opcode == IBV_WC_SEND)
+			return true;
+	}
+	return false;
+}
+
+static void greedy(struct raw *raw, const char *name, const char *key)
+{
+	struct wire_request q = { .op = WIRE_PUT, .key_bytes = (uint16_t)strlen(key), .value_bytes = 5 };
+	struct credentials who = load(name);
+	uint8_t message[sizeof q + 100 + 5] = { 0 };
+	struct raw_conn c;
+	unsigned n = 0;
+
+	if (strlen(key) > 100)
+		raw_die("a shorter key");
+	raw_enter(raw, &c, &who);
+	memcpy(message + sizeof q, key, q.key_bytes);
+	for (; n < 300 && !c.gone; n++) {
+		q.request_id = n + 2;
+		memcpy(message, &q, sizeof q);
+		if (!send_through(&c, message, (uint32_t)sizeof q + q.key_bytes + 5))
+			break;
+	}
+	/* What it has received it may not have looked at yet. */
+	for (uint64_t end = raw_now_ms() + 20000; !c.gone && raw_now_ms() < end; usleep(1000))
+		raw_look(&c);
+	if (!c.gone)
+		raw_die("kvd keeps as many requests as one sends");
+	printf("ended within %u requests, with %u credits\n", n, c.welcome.credits);
+	raw_hang_up(&c);
+}
+
+static void mute(struct raw *raw, const char *name)
+{
+	struct wire_request q = { .op = WIRE_PING };
+	struct credentials who = load(name);
+	uint64_t begin = raw_now_ms();
+	struct raw_conn c;
+
+	raw->recvs = 1;
+	raw_enter(raw, &c, &who);
+	for (unsigned n = 0; n < 60 && !c.gone; n++) {
+		q.request_id = n + 2;
+		if (!send_through(&c, &q, sizeof q))
+			break;
+	}
+	while (!c.gone && raw_now_ms() - begin < 60000) {
+		raw_look(&c);
+		usleep(10000);
+	}
+	if (!c.gone)
+		raw_die("kvd keeps a peer that takes no replies");
+	printf("ended after %.1f s\n", (double)(raw_now_ms() - begin) / 1000);
+	raw_hang_up(&c);
+}
+
 int main(int argc, char **argv)
 {
 	struct raw raw = { .random = 1 };
@@ -707,6 +778,10 @@ int main(int argc, char **argv)
 		matrix(&raw, argv[3], argv[4]);
 	else if (!strcmp(argv[2], "replay") && argc == 4)
 		replay(&raw, argv[3]);
+	else if (!strcmp(argv[2], "greedy") && argc == 5)
+		greedy(&raw, argv[3], argv[4]);
+	else if (!strcmp(argv[2], "mute") && argc == 4)
+		mute(&raw, argv[3]);
 	else if (!strcmp(argv[2], "across") && argc == 6)
 		across(&raw, argv[3], argv[4], argv[5]);
 	else if (!strcmp(argv[2], "revoked") && argc == 5)
