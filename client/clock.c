@@ -2,6 +2,9 @@
 #include "client/clock.h"
 
 #define NS_PER_MS 1000000
+/* Past every expiry that kvd gives (a hundred years from now): what a kvd says beyond it
+ * is no time, and counts as this. */
+#define MS_MAX 6000000000000ull
 
 /*
  * What the two clocks may drift apart, as a part of the time that passes.  Not the
@@ -9,6 +12,11 @@
  * default).  Where it makes a difference kvd is asked, which renews the bounds.
  */
 #define DRIFT_PART 8
+
+static int64_t ns_of(uint64_t ms)
+{
+	return (int64_t)(ms < MS_MAX ? ms : MS_MAX) * NS_PER_MS;
+}
 
 /* Between two instants, in either order. */
 static int64_t drift(uint64_t a_ns, uint64_t b_ns)
@@ -29,8 +37,8 @@ static int64_t high_at(const struct clock *c, uint64_t now_ns)
 void clock_learn(struct clock *c, uint64_t clock_ms, uint64_t sent_ns, uint64_t received_ns)
 {
 	/* A clock_ms of 5 is anything from 5 to just under 6. */
-	int64_t low = (int64_t)clock_ms * NS_PER_MS - (int64_t)received_ns;
-	int64_t high = (int64_t)(clock_ms + 1) * NS_PER_MS - (int64_t)sent_ns;
+	int64_t low = ns_of(clock_ms) - (int64_t)received_ns;
+	int64_t high = ns_of(clock_ms) + NS_PER_MS - (int64_t)sent_ns;
 
 	if (!c->known || low >= low_at(c, received_ns)) {
 		c->low_ns = low;
@@ -46,7 +54,7 @@ void clock_learn(struct clock *c, uint64_t clock_ms, uint64_t sent_ns, uint64_t 
 enum clock_verdict clock_judge(const struct clock *c, uint64_t expiry_ms, uint64_t begun_ns,
 			       uint64_t now_ns)
 {
-	int64_t expiry = (int64_t)expiry_ms * NS_PER_MS;
+	int64_t expiry = ns_of(expiry_ms);
 
 	if (!c->known)
 		return CLOCK_UNSURE;
@@ -59,7 +67,7 @@ enum clock_verdict clock_judge(const struct clock *c, uint64_t expiry_ms, uint64
 
 uint64_t clock_left_ms(const struct clock *c, uint64_t expiry_ms, uint64_t now_ns)
 {
-	int64_t left = (int64_t)expiry_ms * NS_PER_MS - ((int64_t)now_ns + low_at(c, now_ns));
+	int64_t left = ns_of(expiry_ms) - ((int64_t)now_ns + low_at(c, now_ns));
 
 	return c->known && left > NS_PER_MS ? (uint64_t)left / NS_PER_MS : 1;
 }

@@ -103,6 +103,15 @@ static const char *keep(const char *text)
 	return k->text;
 }
 
+void opt_forget_strings(void)
+{
+	while (kept_strings) {
+		struct kept *k = kept_strings;
+		kept_strings = k->next;
+		free(k);
+	}
+}
+
 /* Each set_* stores the value, or says in `why` what is wrong with it. */
 static bool set_flag(const struct opt *o, const char *value, char *why, size_t why_bytes)
 {

@@ -54,6 +54,9 @@ int opt_parse(const struct opt *table, int argc, char **argv, char *error, size_
  * then have the command line's again behind the file's.
  */
 int opt_read_file(const struct opt *table, const char *path, char *error, size_t error_bytes);
+/* Frees the strings of all files that were read, for who reads many: what points to them
+ * must not be used any more. */
+void opt_forget_strings(void);
 
 /* Prints the table's options in aligned columns within 80 columns. */
 void opt_print_help(const struct opt *table);

@@ -55,5 +55,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	FUZZ_CHECK(poll >= 0 && poll <= 2);
 	FUZZ_CHECK(!listen || strlen(listen) <= bytes);
 	check_namespaces(&list);
+	opt_forget_strings();
 	return 0;
 }

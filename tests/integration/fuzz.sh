@@ -6,8 +6,9 @@
 
 # try HARNESS MUTANTS
 try() {
-	say "$1: $("$KVD_BUILD/tests/fuzz/$1" -n "$2" "$KVD_SOURCE/tests/fuzz/corpus/$1" 2>"$tmp/err")" ||
+	"$KVD_BUILD/tests/fuzz/$1" -n "$2" "$KVD_SOURCE/tests/fuzz/corpus/$1" >"$tmp/out" 2>"$tmp/err" ||
 		{ tail -n 40 "$tmp/err"; fail "tests/fuzz/$1 (what it was at: tests/fuzz/$1.last)"; }
+	say "$1: $(cat "$tmp/out")"
 	check_log "$tmp/err"
 }
 [ -x "$KVD_BUILD/tests/fuzz/request" ] || skip "the harnesses are not built"
@@ -15,4 +16,5 @@ for harness in bootstrap config handshake property users; do
 	try $harness "$(scaled 20000)"
 done
 try get "$(scaled 2000)"
+try server "$(scaled 10000)"
 try request "${KVD_FUZZ_MUTANTS:-$(scaled 100000)}"
