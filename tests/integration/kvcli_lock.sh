@@ -129,7 +129,7 @@ prints "$((4 * rounds))"$'\n'
 # A flush waits for a locked key, and says so if that takes too long.
 rm -f "$tmp/held" "$tmp/let-go"
 expect 0 kvcli put locked value
-start kvcli lock locked -- sh -c ": >'$tmp/held'; until [ -e '$tmp/let-go' ]; do sleep 0.01; done"
+start kvcli lock locked -- sh -c ": >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
 holder=$pid
 wait_for [ -e "$tmp/held" ] || fail "no lock"
 expect 3 kvcli --timeout 300ms flush --yes
