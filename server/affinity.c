@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <numa.h>
+#include <numaif.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,13 +110,24 @@ void affinity_pin(const struct server *s, unsigned worker, char *text, size_t te
 			n += snprintf(text + n, text_bytes - (size_t)n, " %d", i);
 }
 
+/* Pages that were touched already, the table's first, move there. */
+static void bind_to(void *memory, uint64_t bytes, int node)
+{
+	struct bitmask *nodes = numa_allocate_nodemask();
+
+	numa_bitmask_setbit(nodes, (unsigned)node);
+	if (mbind(memory, bytes, MPOL_BIND, nodes->maskp, nodes->size + 1, MPOL_MF_MOVE))
+		log_warn("can't have memory on NUMA node %d: %s", node, strerror(errno));
+	numa_free_nodemask(nodes);
+}
+
 void affinity_bind_memory(const struct server *s)
 {
 	int node = affinity_device_node(s);
 
 	if (node < 0 || numa_max_node() == 0)
 		return;
-	numa_tonode_memory(s->table->base, s->table->bytes, node);
-	numa_tonode_memory((void *)s->table->locks, s->table->locks_bytes, node);
+	bind_to(s->table->base, s->table->bytes, node);
+	bind_to((void *)s->table->locks, s->table->locks_bytes, node);
 	log_info("memory and workers on NUMA node %d, the device's", node);
 }
