@@ -197,8 +197,7 @@ void kvd_client_delete(kvd_client **client)
 
 	if (!c)
 		return;
-	if (c->pd)
-		c->verbs->dealloc_pd(c->pd);
+	session_free_pd(c);
 	mirror_delete(c->mirror);
 	buffers_delete(c->buffers);
 	directory_leave(&c->directory);

@@ -108,15 +108,30 @@ static int resolve(struct kvd_session *s, uint64_t deadline_ns)
 			  &ignored);
 }
 
+/* Of all clients of the process: while there is one, rdma_cm must not close contexts. */
+static _Atomic unsigned pds;
+
+void session_free_pd(struct kvd_client *c)
+{
+	if (!c->pd || c->verbs->dealloc_pd(c->pd))
+		return; /* it fails while the user's buffers are registered with it */
+	c->pd = NULL;
+	c->ctx = NULL;
+	atomic_fetch_sub(&pds, 1);
+}
+
 /* Lets go of a protection domain that no session uses any more and whose device is
  * gone.  Under the client's lock. */
 static void drop_pd(struct kvd_client *c)
 {
-	if (c->pd_users || !c->device_lost || !c->pd || c->verbs->dealloc_pd(c->pd))
-		return; /* it fails while the user's buffers are registered with it */
-	c->pd = NULL;
-	c->ctx = NULL;
+	if (c->pd_users || !c->device_lost || !c->pd)
+		return;
+	session_free_pd(c);
+	if (c->pd)
+		return;
 	c->device_lost = false;
+	if (!atomic_load(&pds))
+		c->verbs->forget_devices();
 }
 
 void session_leave_device(struct kvd_session *s)
@@ -147,6 +162,7 @@ static int make_pd(struct kvd_session *s)
 	if (!c->pd)
 		return err_set_errno(&s->err, KVD_EDEVICE, errno, "can't allocate a protection domain");
 	c->ctx = ctx;
+	atomic_fetch_add(&pds, 1);
 	return 0;
 }
 

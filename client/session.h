@@ -277,6 +277,8 @@ int session_set_value(struct kvd_session *s, struct pieces *value, const struct 
 /* session.c: the connection.  0 or KVD_E*, with the session's err set. */
 int session_connect(struct kvd_session *s);
 void session_disconnect(struct kvd_session *s);
+/* Under the client's lock, or as its last: a client's protection domain, if there is one. */
+void session_free_pd(struct kvd_client *client);
 /* Gives back what is registered with the device. */
 void session_leave_device(struct kvd_session *s);
 /* Connects again if it is broken, trying for as long as a call may take. */

@@ -36,6 +36,15 @@ static int system_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_p
 	return ___ibv_query_port(ctx, port, attr);
 }
 
+/* librdmacm looks at what devices there are only here, and where it meets a new one. */
+static void system_forget_devices(void)
+{
+	struct ibv_context **list = rdma_get_devices(NULL);
+
+	if (list)
+		rdma_free_devices(list);
+}
+
 const struct verbs verbs_system = {
 	.name = "system",
 	.soft = false,
@@ -46,6 +55,7 @@ const struct verbs verbs_system = {
 	.get_device_guid = ibv_get_device_guid,
 	.open_device = ibv_open_device,
 	.close_device = ibv_close_device,
+	.forget_devices = system_forget_devices,
 	.query_device = ibv_query_device,
 	.query_port = system_query_port,
 	.query_gid = ibv_query_gid,
@@ -103,6 +113,10 @@ static int soft_mem_free(void *addr, size_t size_bytes)
 	return sv_mem_free(addr);
 }
 
+static void soft_forget_devices(void)
+{
+}
+
 static const struct verbs soft = {
 	.name = "soft",
 	.soft = true,
@@ -113,6 +127,7 @@ static const struct verbs soft = {
 	.get_device_guid = sv_get_device_guid,
 	.open_device = sv_open_device,
 	.close_device = sv_close_device,
+	.forget_devices = soft_forget_devices,
 	.query_device = sv_query_device,
 	.query_port = sv_query_port,
 	.query_gid = sv_query_gid,

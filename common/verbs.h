@@ -34,6 +34,9 @@ struct verbs {
 	__be64 (*get_device_guid)(struct ibv_device *device);
 	struct ibv_context *(*open_device)(struct ibv_device *device);
 	int (*close_device)(struct ibv_context *ctx);
+	/* Closes rdma_cm's own contexts of devices that are gone and of which nothing is
+	 * in use: until then the kernel can't let go of them. */
+	void (*forget_devices)(void);
 	int (*query_device)(struct ibv_context *ctx, struct ibv_device_attr *attr);
 	int (*query_port)(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr);
 	int (*query_gid)(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid);
