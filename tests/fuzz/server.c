@@ -520,7 +520,7 @@ static void many(kvd_session *s)
 	struct kvd_item items[3];
 
 	for (unsigned i = 0; i < 3; i++)
-		items[i] = (struct kvd_item){ .key = "abc" + i, .key_bytes = 1,
+		items[i] = (struct kvd_item){ .key = &"abc"[i], .key_bytes = 1,
 					      .value = value + 1000 * i, .value_bytes_max = 1000,
 					      .value_bytes = 10 };
 	kvd_mget(s, items, 3);
