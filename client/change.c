@@ -175,7 +175,11 @@ void change_reply(struct op *op, const uint8_t *payload)
 	op->result_version = r->version;
 	op->result_bytes = r->value_bytes;
 	op->result_number = (int64_t)r->value_bytes; /* of a WIRE_INCR */
-	op_done(op, result_of_status(op, r->status));
+	/* A GET's value is with it, or it is none: see get_reply(). */
+	if (op->kind == OP_GET && r->status == WIRE_OK)
+		op_done(op, failed(op, KVD_EPROTOCOL, "kvd answered with another length than it sent"));
+	else
+		op_done(op, result_of_status(op, r->status));
 }
 
 /* One question.  As fate_ask; KVD_EBUSY: kvd wants to be asked again. */
