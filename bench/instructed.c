@@ -52,7 +52,13 @@ static int submitted_get(const char *key)
 	return c.result;
 }
 
-__attribute__((noinline, noclone)) static int counted(enum what what, const char *key)
+/* valgrind finds it by its name; clang makes no clones. */
+#ifdef __clang__
+__attribute__((noinline))
+#else
+__attribute__((noinline, noclone))
+#endif
+static int counted(enum what what, const char *key)
 {
 	size_t bytes;
 
