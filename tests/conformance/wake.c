@@ -32,36 +32,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/conformance/pinned.h"
+
 #define WARM_UP 50
 #define ROUNDS 400
 
 /* Of each side, 0 and 1: where it is woken. */
 static int fd[2];
 static _Atomic uint32_t *word;
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(2);
-}
-
-static void pin(unsigned int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die("sched_setaffinity");
-}
 
 /* ---- ways ---- */
 
