@@ -154,7 +154,8 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 								  : s->limits.rd_atom;
 
 	if (!c || new_qp(c, c->worker, peer, &err)) {
-		log_limited(LOG_LEVEL_ERROR, "no connection for a peer", "no connection for %s: %s", c ? c->peer.text : "a peer", err.text);
+		log_limited(LOG_LEVEL_ERROR, "no connection for a peer", "no connection for %s: %s",
+			    c ? c->peer.text : "a peer", err.text);
 		if (c)
 			free(c->lock_note);
 		free(c);
@@ -174,8 +175,8 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	worker_give(c->worker, c);
 	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
 	if (s->verbs->accept(id, &param)) {
-		log_limited(LOG_LEVEL_ERROR, "accepting failed", "accepting %s failed: %s", c->peer.text,
-			    strerror(errno));
+		log_limited(LOG_LEVEL_ERROR, "accepting failed", "accepting %s failed: %s",
+			    c->peer.text, strerror(errno));
 		conn_drop(c, "it could not be accepted");
 		return;
 	}
@@ -258,7 +259,8 @@ void arrival_asked(struct host *h, struct rdma_cm_event *e)
 	}
 	if (s->space != request.space)
 		log_limited(LOG_LEVEL_WARN, why[WIRE_REFUSED_SPACE],
-			    "%s asks for a namespace that is none: its hello will be denied", peer.text);
+			    "%s asks for a namespace that is none: its hello will be denied",
+			    peer.text);
 	make_room(h);
 	accept_conn(s, id, &request, &asked);
 }
