@@ -30,8 +30,10 @@
 #define SV_MAX_MSG_BYTES (1u << 30)
 #define SV_EMPTY_POLLS_MAX 64
 
-/* A build with ThreadSanitizer, which gcc and clang tell in two ways. */
-#if defined(__SANITIZE_THREAD__)
+/* A build with ThreadSanitizer, which gcc and clang tell in two ways; SV_NO_TSAN: one that
+ * is instrumented like it and has another runtime (tests/sim). */
+#if defined(SV_NO_TSAN)
+#elif defined(__SANITIZE_THREAD__)
 #define SV_TSAN 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
