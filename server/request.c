@@ -7,23 +7,10 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "common/log_limit.h"
 #include "server/change.h"
 #include "server/compute.h"
-#include "server/server.h"
+#include "server/request_impl.h"
 #include "server/txn.h"
-
-/* Buckets that one WIRE_KEYS or WIRE_FLUSH walks at the most. */
-#define WALK_BUCKETS_MAX 512u
-
-struct request {
-	struct worker *worker;
-	struct conn *conn;
-	const struct wire_request *head;
-	const uint8_t *key;
-	const uint8_t *value;
-	const struct hash *hash; /* of the key, if that is known; or NULL */
-};
 
 static void count(_Atomic uint64_t *counter)
 {
@@ -32,7 +19,7 @@ static void count(_Atomic uint64_t *counter)
 			      memory_order_relaxed);
 }
 
-static enum request_fate answer(struct request *r, enum wire_status status)
+enum request_fate request_answer(struct request *r, enum wire_status status)
 {
 	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
 
@@ -47,7 +34,7 @@ static enum request_fate answer(struct request *r, enum wire_status status)
 static enum request_fate forbid(struct request *r)
 {
 	atomic_fetch_add_explicit(&r->worker->server->forbidden, 1, memory_order_relaxed);
-	return answer(r, WIRE_EDENIED);
+	return request_answer(r, WIRE_EDENIED);
 }
 
 static enum request_fate answer_result(struct request *r, enum wire_status status,
@@ -62,8 +49,7 @@ static enum request_fate answer_result(struct request *r, enum wire_status statu
 	return REQUEST_DONE;
 }
 
-/* The change's record is on its way to the disk: answered when it is there. */
-static enum request_fate keep(struct request *r)
+enum request_fate request_keep(struct request *r)
 {
 	struct commit *m = r->worker->store.commit;
 
@@ -93,92 +79,9 @@ static struct store_change change_of(const struct request *r)
 	};
 }
 
-/* It is told after a while, and closed: see burial.c. */
-static enum request_fate deny(struct request *r)
-{
-	struct conn *c = r->conn;
-
-	atomic_fetch_add_explicit(&r->worker->server->denied, 1, memory_order_relaxed);
-	log_limited(LOG_LEVEL_WARN, "a hello that proves nothing",
-		    "%s: a hello that proves nothing (user '%.*s')", c->peer.text,
-		    auth_name_is_good((const char *)r->key, r->head->key_bytes) ? r->head->key_bytes : 0,
-		    (const char *)r->key);
-	c->hello_id = r->head->request_id;
-	__atomic_store_n(&c->state, CONN_DENIED, __ATOMIC_RELAXED);
-	atomic_store(&c->denied_ns, clock_ns());
-	return REQUEST_DONE;
-}
-
-static struct wire_welcome welcome_of(const struct server *s, const struct conn *c)
-{
-	const struct table *t = s->table;
-
-	return (struct wire_welcome){
-		.table_addr = (uintptr_t)t->base,
-		.table_bytes = t->bytes,
-		.lock_addr = (uintptr_t)t->locks,
-		.stripes = t->stripes,
-		.marks_offset = t->marks_offset,
-		.scratch_offset = t->scratch_offset,
-		.dir_offset = t->dir_offset,
-		.dir_entries = t->dir_entries,
-		.segment_bytes = t->segment_bytes,
-		.connection_id = c->connection_id,
-		.instance = s->instance,
-		.hash_seed = t->hash_seed,
-		.workers = t->workers,
-		.credits = c->credits,
-		.message_bytes_max = WIRE_MESSAGE_BYTES_MAX,
-		.hints_every = s->store->evict ? EVICT_HINTS_EVERY : 0,
-		.hint_shift = s->store->evict ? evict_hint_shift(s->store->evict) : 0,
-	};
-}
-
-/* Remote rights and rkeys come here, and nowhere else. */
-static enum request_fate do_hello(struct request *r)
-{
-	struct server *s = r->worker->server;
-	struct conn *c = r->conn;
-	struct tx *tx;
-
-	if (!conn_check_rights(c, 0)) {
-		conn_close(c, "its queue pair has remote rights that nobody gave it");
-		return REQUEST_DONE;
-	}
-	atomic_store(&c->said_hello, true);
-	if (!gate_admit(s->gate, c, r->head, r->key, r->value))
-		return deny(r);
-	int rc = link_qp_set_access(s->verbs, c->qp, gate_rights(s, c->user.role));
-	if (rc) {
-		log_error("can't give %s its rights: %s", c->peer.text, strerror(rc));
-		conn_close(c, "its queue pair can't be given remote rights");
-		return REQUEST_DONE;
-	}
-	if (!conn_check_rights(c, gate_rights(s, c->user.role))) {
-		conn_close(c, "its queue pair has other remote rights than its user");
-		return REQUEST_DONE;
-	}
-	c->fate = fate_ring_new(gate_secret(s->gate, &c->user, r->head->value_checksum), c->credits);
-	if (!c->fate) {
-		conn_close(c, "no memory for it");
-		return REQUEST_DONE;
-	}
-	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* look_after() looks */
-	c->held_addr = r->head->value_addr;
-	c->held_rkey = r->head->value_rkey;
-	c->takes_notices = r->head->flags & WIRE_NOTICES;
-	atomic_fetch_add_explicit(&s->connections, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&s->pending, 1, memory_order_relaxed);
-	tx = reply_new(r->worker, c, r->head, WIRE_OK);
-	struct wire_welcome welcome = welcome_of(s, c);
-	reply_send(r->worker, tx,
-		   gate_welcome(s->gate, c, r->head, r->value, &welcome, reply_payload(tx)));
-	return REQUEST_DONE;
-}
-
 static enum request_fate do_ping(struct request *r)
 {
-	return answer(r, WIRE_OK);
+	return request_answer(r, WIRE_OK);
 }
 
 /* Of one-sided GETs, for eviction; nothing in it is believed. */
@@ -191,7 +94,7 @@ static enum request_fate do_hints(struct request *r)
 		memcpy(&hint, r->value + at, sizeof hint);
 		evict_note_hint(evict, hint);
 	}
-	return answer(r, WIRE_OK);
+	return request_answer(r, WIRE_OK);
 }
 
 static void drop_copy(struct request *r)
@@ -246,7 +149,7 @@ static enum request_fate do_get(struct request *r)
 static enum request_fate do_release(struct request *r)
 {
 	drop_copy(r);
-	return answer(r, WIRE_OK);
+	return request_answer(r, WIRE_OK);
 }
 
 static enum request_fate do_put(struct request *r)
@@ -255,9 +158,9 @@ static enum request_fate do_put(struct request *r)
 	struct store_result result = { 0 };
 
 	if (q->value_bytes > LAYOUT_VALUE_BYTES_MAX)
-		return answer(r, WIRE_ETOOBIG);
+		return request_answer(r, WIRE_ETOOBIG);
 	if (!store_fits(r->worker->server->store, layout_item_bytes(q->key_bytes, q->value_bytes)))
-		return answer(r, WIRE_EMEMORY);
+		return request_answer(r, WIRE_EMEMORY);
 	if (q->flags & WIRE_PULL)
 		return pull_start(r->worker, r->conn, q, r->key, r->value);
 	struct store_change c = change_of(r);
@@ -265,7 +168,7 @@ static enum request_fate do_put(struct request *r)
 	if (status == STORE_ASIDE)
 		return REQUEST_ASIDE;
 	if (status == STORE_COMMIT)
-		return keep(r);
+		return request_keep(r);
 	return answer_result(r, (enum wire_status)status, &result);
 }
 
@@ -278,7 +181,7 @@ static enum request_fate do_delete(struct request *r)
 	if (status == STORE_ASIDE)
 		return REQUEST_ASIDE;
 	if (status == STORE_COMMIT)
-		return keep(r);
+		return request_keep(r);
 	return answer_result(r, (enum wire_status)status, &result);
 }
 
@@ -325,7 +228,7 @@ static enum request_fate do_txn(struct request *r)
 	unsigned failed = 0;
 
 	if (!r->head->version || r->head->version > LAYOUT_TXN_KEYS_MAX || !parse_txn(r, keys))
-		return answer(r, WIRE_EINVALID);
+		return request_answer(r, WIRE_EINVALID);
 	if (r->conn->user.role < ROLE_WRITE && txn_changes(keys, (unsigned)r->head->version))
 		return forbid(r);
 	int status = txn_run(&r->worker->store, keys, (unsigned)r->head->version, r->head->token,
@@ -333,7 +236,7 @@ static enum request_fate do_txn(struct request *r)
 	if (status == STORE_ASIDE)
 		return REQUEST_ASIDE;
 	if (status == STORE_COMMIT)
-		return keep(r);
+		return request_keep(r);
 	result.value_bytes = failed;
 	return answer_result(r, (enum wire_status)status, &result);
 }
@@ -347,9 +250,9 @@ static enum request_fate do_compute(struct request *r)
 	struct store_result result = { 0 };
 
 	if (q->value_bytes > LAYOUT_VALUE_BYTES_MAX)
-		return answer(r, WIRE_ETOOBIG);
+		return request_answer(r, WIRE_ETOOBIG);
 	if (!compute_init(&x, q, r->value))
-		return answer(r, WIRE_EINVALID);
+		return request_answer(r, WIRE_EINVALID);
 	if (q->flags & WIRE_PULL)
 		return pull_start(r->worker, r->conn, q, r->key, r->value);
 	c.compute = &x;
@@ -358,161 +261,11 @@ static enum request_fate do_compute(struct request *r)
 		return REQUEST_ASIDE;
 	if (status == STORE_COMMIT) {
 		r->worker->store.commit->number = x.number;
-		return keep(r);
+		return request_keep(r);
 	}
 	if (q->op == WIRE_INCR && status == WIRE_OK)
 		result.value_bytes = (uint64_t)x.number;
 	return answer_result(r, (enum wire_status)status, &result);
-}
-
-/*
- * A walk's cursor: bit 0..11 entries of the bucket to skip, 12..19 the bucket's
- * epoch then, 20..63 the bucket.
- */
-struct walk {
-	struct request *r;
-	uint8_t *out;
-	size_t bytes;
-	size_t room;
-	bool full;
-};
-
-static uint64_t cursor_pack(uint64_t bucket, unsigned epoch, unsigned skip)
-{
-	return bucket << 20 | (uint64_t)(epoch & 0xff) << 12 | (skip & 0xfff);
-}
-
-static bool add_key(void *arg, const struct layout_item *item)
-{
-	struct walk *k = arg;
-	const struct wire_request *q = k->r->head;
-	unsigned key_bytes = layout_key_bytes(item->lengths);
-	struct wire_key head = { .value_bytes = layout_value_bytes(item->lengths),
-				 .key_bytes = (uint16_t)key_bytes };
-
-	if (key_bytes < q->key_bytes || memcmp(item->data, k->r->key, q->key_bytes))
-		return true;
-	if (item_is_expired(k->r->worker->server->store, item))
-		return true;
-	k->full = sizeof head + key_bytes > k->room - k->bytes;
-	if (k->full)
-		return false;
-	memcpy(k->out + k->bytes, &head, sizeof head);
-	memcpy(k->out + k->bytes + sizeof head, item->data, key_bytes);
-	k->bytes += sizeof head + key_bytes;
-	return true;
-}
-
-/*
- * Fills k->out from the cursor on; returns the next cursor, 0 at the end.  A page
- * ends in the middle of a bucket only if the bucket does not fit into an empty
- * page.
- */
-static uint64_t walk_page(struct walk *k, uint64_t cursor)
-{
-	struct index *index = k->r->worker->server->store->index;
-	uint64_t bucket = cursor >> 20;
-	unsigned skip = cursor & 0xfff, epoch = (unsigned)(cursor >> 12) & 0xff;
-
-	for (unsigned n = 0; bucket < index_buckets(index); bucket++, n++) {
-		size_t before = k->bytes;
-		if (n == WALK_BUCKETS_MAX)
-			return cursor_pack(bucket, 0, 0);
-		k->full = false;
-		unsigned to = index_walk(index, bucket, skip, &epoch, add_key, k);
-		if (k->full && before == 0)
-			return cursor_pack(bucket, epoch, to);
-		if (k->full) {
-			k->bytes = before;
-			return cursor_pack(bucket, 0, 0);
-		}
-		skip = 0;
-	}
-	return 0;
-}
-
-static enum request_fate do_keys(struct request *r)
-{
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
-	struct walk k = { .r = r, .out = reply_payload(tx), .room = REPLY_PAYLOAD_MAX };
-	uint64_t next = walk_page(&k, r->head->version);
-
-	reply_head(tx)->version = next;
-	reply_head(tx)->value_bytes = k.bytes;
-	reply_send(r->worker, tx, k.bytes);
-	return REQUEST_DONE;
-}
-
-/* A page of keys being deleted, some of which wait for the disk. */
-struct flush {
-	unsigned left;
-	enum wire_status status;
-	uint64_t next; /* cursor */
-};
-
-static enum request_fate answer_flush(struct request *r, const struct flush *f)
-{
-	bool all = f->status == WIRE_OK;
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, f->status);
-
-	/* What was deleted moved the others up: begin with the first of the bucket. */
-	reply_head(tx)->version = all ? f->next & ~0xfffull : r->head->version;
-	reply_send(r->worker, tx, 0);
-	return REQUEST_DONE;
-}
-
-/* Deletes one key; `later` is where it is counted if it waits for the disk. */
-static enum wire_status remove_one(struct request *r, const struct wire_key *key,
-				   struct flush *later)
-{
-	struct store_result result = { 0 };
-	uint64_t seed = r->worker->server->table->hash_seed;
-	struct store_change c = { .hash = hash_key(seed, key->key, key->key_bytes),
-				  .key = key->key,
-				  .key_bytes = key->key_bytes };
-	int status = store_remove(&r->worker->store, &c, &result);
-
-	if (status == STORE_COMMIT) {
-		r->worker->store.commit->flush = later;
-		later->left++;
-		keep(r);
-	} else if (status == STORE_ASIDE) {
-		return WIRE_EBUSY;
-	}
-	return WIRE_OK;
-}
-
-/* Deletes a page of keys; the client asks again with the cursor until it is 0. */
-static enum request_fate do_flush(struct request *r)
-{
-	uint8_t page[4096];
-	struct walk k = { .r = r, .out = page, .room = sizeof page };
-	struct flush *f = calloc(1, sizeof *f);
-
-	if (!f)
-		return answer(r, WIRE_EBUSY);
-	f->next = walk_page(&k, r->head->version);
-	for (uint64_t at = 0; at < k.bytes;) {
-		const struct wire_key *key = (const struct wire_key *)(page + at);
-		if (remove_one(r, key, f) != WIRE_OK)
-			f->status = WIRE_EBUSY;
-		at += sizeof *key + key->key_bytes;
-	}
-	if (f->left)
-		return REQUEST_DONE; /* request_committed() answers */
-	answer_flush(r, f);
-	free(f);
-	return REQUEST_DONE;
-}
-
-static void committed_flush(struct request *r, struct flush *f, int status)
-{
-	if (status != WIRE_OK && status != WIRE_NOT_FOUND)
-		f->status = (enum wire_status)status;
-	if (--f->left)
-		return;
-	answer_flush(r, f);
-	free(f);
 }
 
 void request_committed(struct worker *w, struct commit *m)
@@ -526,7 +279,7 @@ void request_committed(struct worker *w, struct commit *m)
 		return;
 	r.conn->commits--;
 	if (asked.flush) {
-		committed_flush(&r, asked.flush, status);
+		request_flushed(&r, asked.flush, status);
 		return;
 	}
 	if (asked.request.op == WIRE_INCR && status == WIRE_OK)
@@ -551,9 +304,9 @@ static enum request_fate do_backup(struct request *r)
 	char path[LAYOUT_KEY_BYTES_MAX + 1], text[600];
 
 	if (!s->durable)
-		return answer(r, WIRE_EUNSUPPORTED);
+		return request_answer(r, WIRE_EUNSUPPORTED);
 	if (memchr(r->key, 0, r->head->key_bytes))
-		return answer(r, WIRE_EINVALID);
+		return request_answer(r, WIRE_EINVALID);
 	memcpy(path, r->key, r->head->key_bytes);
 	path[r->head->key_bytes] = '\0';
 	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
@@ -607,17 +360,17 @@ static enum request_fate do_lock(struct request *r)
 	struct server *s = r->worker->server;
 
 	if (!s->locker)
-		return answer(r, WIRE_EUNSUPPORTED);
+		return request_answer(r, WIRE_EUNSUPPORTED);
 	if (r->head->version >= s->table->stripes || !r->head->token)
-		return answer(r, WIRE_EINVALID);
+		return request_answer(r, WIRE_EINVALID);
 	if (r->head->op == WIRE_LOCK) {
 		if (!locker_wait(s->locker, r->conn, r->head))
-			return answer(r, WIRE_EBUSY);
+			return request_answer(r, WIRE_EBUSY);
 		r->worker->begun_ns = 0; /* not timed */
 		return REQUEST_DONE; /* the locker answers */
 	}
 	locker_unlock(s->locker, r->head->version, r->head->token);
-	return answer(r, WIRE_OK);
+	return request_answer(r, WIRE_OK);
 }
 
 static const struct {
@@ -627,13 +380,13 @@ static const struct {
 	bool has_value;
 	bool may_lack_key;
 } ops[WIRE_OPS] = {
-	[WIRE_HELLO] = { do_hello, ROLE_NONE, true, true, true },
+	[WIRE_HELLO] = { request_hello, ROLE_NONE, true, true, true },
 	[WIRE_PING] = { do_ping, ROLE_READ, false, true, false },
 	[WIRE_GET] = { do_get, ROLE_READ, true, false, false },
 	[WIRE_PUT] = { do_put, ROLE_WRITE, true, true, false },
 	[WIRE_DELETE] = { do_delete, ROLE_WRITE, true, false, false },
-	[WIRE_KEYS] = { do_keys, ROLE_READ, true, false, true },
-	[WIRE_FLUSH] = { do_flush, ROLE_ADMIN, false, false, false },
+	[WIRE_KEYS] = { request_keys, ROLE_READ, true, false, true },
+	[WIRE_FLUSH] = { request_flush, ROLE_ADMIN, false, false, false },
 	[WIRE_STATS] = { do_stats, ROLE_READ, false, false, false },
 	[WIRE_RELEASE] = { do_release, ROLE_READ, false, false, false },
 	[WIRE_LOCK] = { do_lock, ROLE_WRITE, false, false, false },
@@ -733,6 +486,6 @@ void request_answer_busy(struct worker *w, struct conn *c, const uint8_t *messag
 			     .head = (const struct wire_request *)message };
 
 	if (w->tx_free)
-		answer(&r, WIRE_EBUSY);
+		request_answer(&r, WIRE_EBUSY);
 	timing_note(w, c, r.head, message + sizeof *r.head, w->begun_ns);
 }

@@ -116,7 +116,7 @@ uint64_t next_version(struct store *s)
 	return atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
 }
 
-static uint64_t item_bytes(const struct layout_item *item)
+uint64_t item_bytes(const struct layout_item *item)
 {
 	return layout_item_bytes(layout_key_bytes(item->lengths),
 				 layout_value_bytes(item->lengths));
@@ -215,17 +215,14 @@ void work_lock(struct store_worker *w, struct work *k)
 			   &k->entry);
 }
 
-static void leave(struct store_worker *w, struct work *k)
+void work_leave(struct store_worker *w, struct work *k)
 {
 	index_unlock(w->store->index, &k->spot);
 	stripe_unmark(w->store, k->stripe);
 }
 
-/*
- * Marks, locks, finds, and looks at the lock word before and after (3).  False:
- * another worker or a lock holder is in the way, and nothing is held.
- */
-static bool enter(struct store_worker *w, const struct store_change *c, struct work *k)
+/* It looks at the lock word before the mark and after it (3). */
+bool work_enter(struct store_worker *w, const struct store_change *c, struct work *k)
 {
 	struct store *s = w->store;
 
@@ -246,7 +243,7 @@ static bool enter(struct store_worker *w, const struct store_change *c, struct w
 		return true;
 	if (k->old)
 		state_store(k->old, k->old->state & ~LAYOUT_PENDING);
-	leave(w, k);
+	work_leave(w, k);
 	return false;
 }
 
@@ -255,7 +252,7 @@ void work_leave_unchanged(struct store_worker *w, struct work *k)
 {
 	if (k->old)
 		state_store(k->old, k->old->state & ~LAYOUT_PENDING);
-	leave(w, k);
+	work_leave(w, k);
 }
 
 bool item_is_expired(const struct store *s, const struct layout_item *item)
@@ -280,7 +277,7 @@ static bool condition_holds(const struct store_change *c, const struct layout_it
 	return true;
 }
 
-static void tell(const struct store *s, const struct work *k, struct store_result *r)
+void work_tell(const struct store *s, const struct work *k, struct store_result *r)
 {
 	const struct layout_item *item = item_at(s, k->entry.word);
 
@@ -380,8 +377,8 @@ void store_item_hash_stream(struct layout_item *item, struct hash_stream *stream
 	state_store(item, HASHED);
 }
 
-static void update_elsewhere(struct store_worker *w, struct work *k, struct layout_item *item,
-			     unsigned len_code)
+void work_replace(struct store_worker *w, struct work *k, struct layout_item *item,
+		  unsigned len_code)
 {
 	struct store *s = w->store;
 	struct layout_item *old = k->old;
@@ -441,7 +438,7 @@ static int put_elsewhere(struct store_worker *w, const struct store_change *c, s
 	if (!item)
 		return WIRE_EMEMORY;
 	if (k->old) {
-		update_elsewhere(w, k, item, key_len_code(c));
+		work_replace(w, k, item, key_len_code(c));
 		evict_note(w->store->evict, table_offset(w->store->table, item));
 	} else if (!insert(w, k, item, key_len_code(c))) {
 		if (!c->item)
@@ -500,9 +497,9 @@ int work_put(struct store_worker *w, const struct store_change *c,
 
 	if (status != WIRE_OK)
 		return status;
-	tell(s, k, r);
+	work_tell(s, k, r);
 	r->moved = inserted || freed;
-	leave(w, k);
+	work_leave(w, k);
 	atomic_fetch_add_explicit(&s->value_bytes, c->value_bytes - old_bytes,
 				  memory_order_relaxed);
 	expire_note(s->expire, old_expiry, c->head ? c->head->expiry_ms : c->expiry_ms);
@@ -521,13 +518,13 @@ static int put_once(struct store_worker *w, const struct store_change *asked,
 	struct work k;
 	int status = WIRE_OK;
 
-	if (!enter(w, c, &k))
+	if (!work_enter(w, c, &k))
 		return STORE_ASIDE;
 	const struct layout_item *old = unexpired(s, &k);
 	*r = (struct store_result){ .bucket = ~0ull };
 	if (!condition_holds(c, old)) {
 		if (old)
-			tell(s, &k, r);
+			work_tell(s, &k, r);
 		work_leave_unchanged(w, &k);
 		return WIRE_CONDITION;
 	}
@@ -598,7 +595,7 @@ int store_evict(struct store_worker *w, const struct store_change *c)
 {
 	struct work k;
 
-	if (!enter(w, c, &k))
+	if (!work_enter(w, c, &k))
 		return STORE_ASIDE;
 	if (!k.old) {
 		work_leave_unchanged(w, &k);
@@ -608,85 +605,8 @@ int store_evict(struct store_worker *w, const struct store_change *c)
 	return WIRE_OK;
 }
 
-/* ------------------------------------------------------------------- moves */
+/* ----------------------------------------------------------------- removal */
 
-/*
- * The key of what seems to be a live item in a slot that others may write: by words, as
- * it may tear; the index decides.  0: it seems to be none.
- *
- * To ThreadSanitizer the others' plain writes race with this.  They do, and it does no
- * harm: the bytes are copied once, their number is bounded by what was copied, and they
- * are used to look the key up and for nothing else.  If the index, with the key's stripe
- * marked, leads to this very slot, it is the key's live item and is read anew, behind the
- * mark; if not, store_move() leaves it alone.
- */
-__attribute__((no_sanitize("thread")))
-static unsigned peek_key(const struct layout_item *item, size_t slot_bytes, uint64_t *key)
-{
-	uint64_t state = __atomic_load_n(&item->state, __ATOMIC_ACQUIRE);
-	uint64_t lengths = __atomic_load_n(&item->lengths, __ATOMIC_RELAXED);
-	unsigned key_bytes = layout_key_bytes(lengths);
-	const uint64_t *from = (const uint64_t *)(const void *)item->data;
-
-	if (layout_state_kind(state) != LAYOUT_LIVE || !key_bytes ||
-	    key_bytes > LAYOUT_KEY_BYTES_MAX ||
-	    layout_item_bytes(key_bytes, layout_value_bytes(lengths)) > slot_bytes)
-		return 0;
-	/* Slots are whole units, so the last word is the slot's, too. */
-	for (unsigned i = 0; i < (key_bytes + 7) / 8; i++)
-		key[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
-	return key_bytes;
-}
-
-/* A copy of the item elsewhere in the heap, of the same version, dead as yet; or NULL. */
-static struct layout_item *copy_packed(struct store_worker *w, const struct layout_item *old,
-				       const uint8_t *slab, size_t slab_bytes)
-{
-	uint64_t bytes = item_bytes(old), version = layout_state_version(old->state);
-	struct layout_item *item = heap_alloc_packed(w->heap, bytes);
-
-	if (!item)
-		return NULL;
-	if ((uint8_t *)item >= slab && (uint8_t *)item < slab + slab_bytes) {
-		heap_free_packed(w->heap, item, bytes);
-		return NULL;
-	}
-	memcpy(&item->lengths, &old->lengths, bytes - offsetof(struct layout_item, lengths));
-	item->checksum = item_checksum(w->store, item, version);
-	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
-	return item;
-}
-
-enum store_moved store_move(struct store_worker *w, struct layout_item *old, size_t slot_bytes,
-			    const void *slab, size_t slab_bytes)
-{
-	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
-	struct store_change c = { .key = key, .key_bytes = peek_key(old, slot_bytes, key) };
-	struct work k;
-
-	if (!c.key_bytes)
-		return STORE_MOVED_NOT;
-	c.hash = hash_key(w->store->table->hash_seed, key, c.key_bytes);
-	if (!enter(w, &c, &k))
-		return STORE_MOVED_NOT;
-	if (k.old != old) {
-		work_leave_unchanged(w, &k);
-		return STORE_MOVED_NOT;
-	}
-	struct layout_item *item = copy_packed(w, old, slab, slab_bytes);
-	if (!item) {
-		work_leave_unchanged(w, &k);
-		return STORE_MOVED_NOWHERE;
-	}
-	uint64_t bytes = item_bytes(old);
-	update_elsewhere(w, &k, item, layout_word_len_code(k.entry.word));
-	leave(w, &k);
-	state_store(old, 0);
-	heap_free_packed(w->heap, old, bytes);
-	return STORE_MOVED;
-}
-
-/* The key's item is to go; ends the change. */
 void work_remove(struct store_worker *w, struct work *k)
 {
 	struct store *s = w->store;
@@ -696,7 +616,7 @@ void work_remove(struct store_worker *w, struct work *k)
 				  memory_order_relaxed);
 	state_store(k->old, layout_state(layout_state_version(k->old->state), LAYOUT_DELETED, 0));
 	index_remove(s->index, &k->entry);
-	leave(w, k);
+	work_leave(w, k);
 	expire_note(s->expire, expiry_ms, 0);
 	store_item_delete(w, k->old);
 }
@@ -706,12 +626,12 @@ int store_remove(struct store_worker *w, const struct store_change *c, struct st
 	struct store *s = w->store;
 	struct work k;
 
-	if (!enter(w, c, &k))
+	if (!work_enter(w, c, &k))
 		return STORE_ASIDE;
 	const struct layout_item *old = unexpired(s, &k);
 	*r = (struct store_result){ .bucket = ~0ull };
 	if (old)
-		tell(s, &k, r);
+		work_tell(s, &k, r);
 	if (!old || !condition_holds(c, old)) {
 		work_leave_unchanged(w, &k);
 		return old ? WIRE_CONDITION : WIRE_NOT_FOUND;
@@ -726,7 +646,7 @@ int store_expire(struct store_worker *w, const struct store_change *c)
 {
 	struct work k;
 
-	if (!enter(w, c, &k))
+	if (!work_enter(w, c, &k))
 		return STORE_ASIDE;
 	if (!k.old || !item_is_expired(w->store, k.old)) {
 		work_leave_unchanged(w, &k);
@@ -771,84 +691,4 @@ int store_load(struct store_worker *w, pthread_mutex_t *heap_lock, const void *k
 	expire_note(s->expire, 0, expiry_ms);
 	index_grow(s->index);
 	return WIRE_OK;
-}
-
-/* --------------------------------------------------------------------- get */
-
-static struct layout_item *copy_item(struct store_worker *w, const struct layout_item *item)
-{
-	unsigned key_bytes = layout_key_bytes(item->lengths);
-	uint64_t value_bytes = layout_value_bytes(item->lengths);
-	uint64_t version = layout_state_version(item->state);
-	struct layout_item *copy =
-		store_item_new(w, item->data, key_bytes, value_bytes, item->expiry_ms);
-
-	if (!copy)
-		return NULL;
-	memcpy(copy->data + key_bytes, item->data + key_bytes, value_bytes);
-	copy->checksum = item_checksum(w->store, copy, version);
-	/* Not live: the key may have stood here before, and somebody remember it (10). */
-	state_store(copy, layout_state(version, LAYOUT_COPY, 0));
-	return copy;
-}
-
-/*
- * A reader needs the stripe's mark, so that the item stays while it is copied,
- * but no permission: a locked key is readable.  False: the mark is taken.
- */
-static bool enter_reader(struct store_worker *w, const struct store_change *c, struct work *k)
-{
-	struct store *s = w->store;
-
-	k->stripe = layout_stripe(c->hash.b, s->table->stripes);
-	if (!stripe_mark(s, k->stripe))
-		return false;
-	index_lock(s->index, c->hash, &k->spot);
-	k->old = NULL;
-	if (index_find(s->index, &k->spot, c->key, c->key_bytes, &k->entry))
-		k->old = item_at(s, k->entry.word);
-	index_unlock(s->index, &k->spot);
-	if (k->old && item_is_expired(s, k->old))
-		k->old = NULL;
-	return true;
-}
-
-static void leave_reader(const struct store_worker *w, const struct work *k)
-{
-	stripe_unmark(w->store, k->stripe);
-}
-
-int store_head(struct store_worker *w, const struct store_change *c, struct store_result *r)
-{
-	struct work k;
-
-	if (!enter_reader(w, c, &k))
-		return STORE_ASIDE;
-	if (k.old)
-		tell(w->store, &k, r);
-	leave_reader(w, &k);
-	return k.old ? WIRE_OK : WIRE_NOT_FOUND;
-}
-
-int store_get(struct store_worker *w, const struct store_change *c, void *buf, size_t buf_bytes,
-	      struct store_result *r, struct layout_item **copy)
-{
-	struct work k;
-	int status = WIRE_NOT_FOUND;
-
-	*copy = NULL;
-	if (!enter_reader(w, c, &k))
-		return STORE_ASIDE;
-	if (k.old) {
-		tell(w->store, &k, r);
-		r->expiry_ms = k.old->expiry_ms;
-		status = WIRE_OK;
-		evict_note(w->store->evict, table_offset(w->store->table, k.old));
-		if (r->value_bytes <= buf_bytes)
-			memcpy(buf, k.old->data + c->key_bytes, r->value_bytes);
-		else if (!(*copy = copy_item(w, k.old)))
-			status = WIRE_EMEMORY;
-	}
-	leave_reader(w, &k);
-	return status;
 }

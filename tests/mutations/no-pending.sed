@@ -2,4 +2,4 @@
 # exclusion
 # Seen: check: (.* under the lock|a value of two)
 # Rule 4: a change under way does not show in the item.
-/^static bool enter(/,/^}/ s/k->old->state | LAYOUT_PENDING/k->old->state/
+/^bool work_enter(/,/^}/ s/k->old->state | LAYOUT_PENDING/k->old->state/

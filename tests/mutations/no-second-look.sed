@@ -2,4 +2,4 @@
 # exclusion
 # Seen: check: (.* under the lock|a value of two)
 # Rule 3: the lock word is looked at before the mark, but not after it.
-/^static bool enter(/,/^}/ s/if (is_permitted(w, c))/if (w)/
+/^bool work_enter(/,/^}/ s/if (is_permitted(w, c))/if (w)/
