@@ -166,6 +166,17 @@ static int make_pd(struct kvd_session *s)
 	return 0;
 }
 
+/* Whether the client was on another device, or on one that was taken away. */
+static bool has_moved(struct kvd_session *s)
+{
+	struct kvd_client *c = s->client;
+
+	pthread_mutex_lock(&c->lock); /* another session may be the first just now */
+	bool moved = c->ctx && c->ctx != s->id->verbs;
+	pthread_mutex_unlock(&c->lock);
+	return moved;
+}
+
 /* The client's protection domain: made by its first session, shared by all, and
  * made again where the device was taken away and came back. */
 static int share_pd(struct kvd_session *s)
@@ -173,7 +184,7 @@ static int share_pd(struct kvd_session *s)
 	struct kvd_client *c = s->client;
 	int rc = 0;
 
-	if (c->ctx && c->ctx != s->id->verbs) {
+	if (has_moved(s)) {
 		s->device_lost = true;
 		session_leave_device(s);
 	}

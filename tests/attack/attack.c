@@ -16,8 +16,10 @@
  *							until FILE is there; WHO -: all silent
  *	attack ADDR:PORT greedy WHO KEY			more changes of a locked key than credits
  *	attack ADDR:PORT mute WHO			many requests, no room for the replies
- *	attack ADDR:PORT flood N SEED PROCESSES WHO	messages that are malformed, or come
- *							when they must not
+ *	attack ADDR:PORT flood N SEED PROCESSES WHO [RATE]
+ *							messages that are malformed, or come
+ *							when they must not; RATE: so many a
+ *							second at the most
  *
  * VICTIM, READER, OTHER are files of credentials: the attacker has a victim's rkeys (by
  * asking kvd in his name) but not, where it matters, his secret.  Exits with 0 if
@@ -28,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/attack/holdings.h"
@@ -642,8 +645,10 @@ static bool flood_connect(struct raw *raw, struct raw_conn *c, const struct cred
 	return false;
 }
 
-static void flood_part(const char *addr, long n, uint64_t seed, const struct credentials *who)
+static void flood_part(const char *addr, long n, uint64_t seed, const struct credentials *who,
+		       long pause_us)
 {
+	struct timespec pause = { pause_us / 1000000, pause_us % 1000000 * 1000 };
 	struct raw raw = { .random = seed };
 	uint8_t message[512];
 	struct wire_reply reply;
@@ -666,6 +671,8 @@ static void flood_part(const char *addr, long n, uint64_t seed, const struct cre
 		else if (reply.status == WIRE_OK)
 			raw_die("kvd takes a malformed message");
 		raw_hang_up(&c);
+		if (pause_us)
+			nanosleep(&pause, NULL);
 	}
 	printf("%ld messages, %ld connections ended for them\n", n, ended);
 	fflush(stdout);
@@ -674,14 +681,14 @@ static void flood_part(const char *addr, long n, uint64_t seed, const struct cre
 
 static void flood(const char *addr, char **argv)
 {
-	long n = atol(argv[0]), processes = atol(argv[2]);
+	long n = atol(argv[0]), processes = atol(argv[2]), rate = argv[4] ? atol(argv[4]) : 0;
 	struct credentials cred = load(argv[3]);
 
 	fflush(stdout);
 	for (long p = 0; p < processes; p++)
 		if (fork() == 0)
 			flood_part(addr, n / processes, strtoull(argv[1], NULL, 10) + (uint64_t)p * 7919,
-				   &cred);
+				   &cred, rate > 0 ? 1000000 * processes / rate : 0);
 	exit(wait_all());
 }
 
@@ -765,7 +772,7 @@ int main(int argc, char **argv)
 		guess(argv[1], argc - 3, argv + 3);
 	if (!strcmp(argv[2], "crowd") && argc == 7)
 		crowd(argv[1], argv + 3);
-	if (!strcmp(argv[2], "flood") && argc == 7)
+	if (!strcmp(argv[2], "flood") && (argc == 7 || argc == 8))
 		flood(argv[1], argv + 3);
 	if (!strcmp(argv[2], "holdings") && argc == 5) {
 		holdings(argv[1], argv[3], argv[4]);

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 
 static kvd_client *client;
 static kvd_session *session;
+static const char *kvd_address;
 static uint64_t size = 1;
 
 #define CHECK(x)                                                                                   \
@@ -530,6 +532,43 @@ static void case_many(void)
 	CHECK(kvd_mget(session, items, 0) == KVD_OK);
 }
 
+/* The first sessions of a client, several at once: one of them opens the device. */
+enum { FIRST_SESSIONS = 4, FIRST_ROUNDS = 20 };
+
+static pthread_barrier_t first_begin;
+
+static void *begin_session(void *arg)
+{
+	struct kvd_session *s;
+	char value[8];
+	size_t bytes;
+
+	pthread_barrier_wait(&first_begin);
+	CHECK(kvd_session_new(arg, &s) == KVD_OK);
+	CHECK(kvd_put(s, "key", 3, "value", 5, NULL) == KVD_OK);
+	CHECK(kvd_get(s, "key", 3, value, sizeof value, &bytes, NULL) == KVD_OK && bytes == 5);
+	kvd_session_delete(&s);
+	return NULL;
+}
+
+static void case_sessions(void)
+{
+	struct kvd_options options = { .size = sizeof options, .timeout_ms = 60000 };
+
+	for (int round = 0; round < FIRST_ROUNDS; round++) {
+		pthread_t thread[FIRST_SESSIONS];
+		struct kvd_client *c;
+		CHECK(kvd_client_new(kvd_address, &options, &c) == KVD_OK);
+		CHECK(!pthread_barrier_init(&first_begin, NULL, FIRST_SESSIONS));
+		for (int i = 0; i < FIRST_SESSIONS; i++)
+			CHECK(!pthread_create(&thread[i], NULL, begin_session, c));
+		for (int i = 0; i < FIRST_SESSIONS; i++)
+			CHECK(!pthread_join(thread[i], NULL));
+		pthread_barrier_destroy(&first_begin);
+		kvd_client_delete(&c);
+	}
+}
+
 /* Many in flight from an event loop, that never calls kvd_poll but when told to. */
 static void case_events(void)
 {
@@ -768,6 +807,7 @@ static const struct {
 	{ "large", case_large },	   { "many", case_many },
 	{ "events", case_events },	   { "submits", case_submits },
 	{ "reads", case_reads },	   { "latest", case_latest },
+	{ "sessions", case_sessions },
 };
 
 int main(int argc, char **argv)
@@ -776,6 +816,7 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 2;
+	kvd_address = argv[1];
 	if (argc > 3)
 		size = strtoull(argv[3], NULL, 10);
 	shared_file = argc > 4 ? argv[4] : argv[1];
