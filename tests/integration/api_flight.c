@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* api_flight.c -- many operations in flight, and many sessions. */
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "tests/integration/api.h"
+
+enum { MANY = 1000 };
+
+void case_many(void)
+{
+	static struct kvd_item items[MANY];
+	static char keys[MANY][16], values[MANY][64], back[MANY][64];
+	struct kvd_change absent = { .size = sizeof absent, .condition = KVD_IF_ABSENT };
+
+	for (int i = 0; i < MANY; i++) {
+		size_t n = (size_t)snprintf(keys[i], sizeof keys[i], "key%d", i);
+		size_t v = (size_t)snprintf(values[i], sizeof values[i], "value %d", i * 7);
+		items[i] = (struct kvd_item){ .key = keys[i], .key_bytes = n, .value = values[i],
+					      .value_bytes = v, .result = 99 };
+	}
+	CHECK(kvd_mput(session, items, MANY, NULL) == KVD_OK);
+	for (int i = 0; i < MANY; i++)
+		CHECK(items[i].result == KVD_OK && items[i].version != 0);
+	CHECK(kvd_mput(session, items, MANY, &absent) == KVD_OK);
+	for (int i = 0; i < MANY; i++)
+		CHECK(items[i].result == KVD_CONDITION);
+	CHECK(kvd_del(session, keys[5], items[5].key_bytes) == KVD_OK);
+	for (int i = 0; i < MANY; i++) {
+		items[i].value = back[i];
+		items[i].value_bytes_max = i == 7 ? 3 : sizeof back[i];
+		items[i].value_bytes = 0;
+	}
+	CHECK(kvd_mget(session, items, MANY) == KVD_ESPACE);
+	for (int i = 0; i < MANY; i++) {
+		CHECK(items[i].result == (i == 5 ? KVD_NOT_FOUND : i == 7 ? KVD_ESPACE : KVD_OK));
+		if (i != 5)
+			CHECK(items[i].value_bytes == strlen(values[i]));
+		if (items[i].result == KVD_OK)
+			CHECK(!memcmp(back[i], values[i], strlen(values[i])));
+	}
+	items[3].key_bytes = 0;
+	items[7].value_bytes_max = 64;
+	CHECK(kvd_mget(session, items, MANY) == KVD_EINVAL);
+	CHECK(items[3].result == KVD_EINVAL && items[4].result == KVD_OK);
+	CHECK(kvd_mget(session, items, 0) == KVD_OK);
+}
+
+/* The first sessions of a client, several at once: one of them opens the device. */
+enum { FIRST_SESSIONS = 4, FIRST_ROUNDS = 20 };
+
+static pthread_barrier_t first_begin;
+
+static void *begin_session(void *arg)
+{
+	struct kvd_session *s;
+	char value[8];
+	size_t bytes;
+
+	pthread_barrier_wait(&first_begin);
+	CHECK(kvd_session_new(arg, &s) == KVD_OK);
+	CHECK(kvd_put(s, "key", 3, "value", 5, NULL) == KVD_OK);
+	CHECK(kvd_get(s, "key", 3, value, sizeof value, &bytes, NULL) == KVD_OK && bytes == 5);
+	kvd_session_delete(&s);
+	return NULL;
+}
+
+void case_sessions(void)
+{
+	struct kvd_options options = { .size = sizeof options, .timeout_ms = 60000 };
+
+	for (int round = 0; round < FIRST_ROUNDS; round++) {
+		pthread_t thread[FIRST_SESSIONS];
+		struct kvd_client *c;
+		CHECK(kvd_client_new(kvd_address, &options, &c) == KVD_OK);
+		CHECK(!pthread_barrier_init(&first_begin, NULL, FIRST_SESSIONS));
+		for (int i = 0; i < FIRST_SESSIONS; i++)
+			CHECK(!pthread_create(&thread[i], NULL, begin_session, c));
+		for (int i = 0; i < FIRST_SESSIONS; i++)
+			CHECK(!pthread_join(thread[i], NULL));
+		pthread_barrier_destroy(&first_begin);
+		kvd_client_delete(&c);
+	}
+}
+
+/* Many in flight from an event loop, that never calls kvd_poll but when told to. */
+void case_events(void)
+{
+	struct pollfd fd = { .fd = kvd_fd(session), .events = POLLIN };
+	struct kvd_completion c[8];
+	uint64_t submitted = 0, done = 0, slept = 0;
+	char value[32];
+
+	CHECK(fd.fd >= 0 && kvd_fd(session) == fd.fd);
+	CHECK(kvd_arm(session) == 0);
+	/* On, if need be, until it had to wait for the descriptor once. */
+	for (uint64_t all = size; done < all; all += done == all && !slept && all < 1000 * size) {
+		while (submitted < all) {
+			int rc = submitted % 3 ? kvd_submit_get(KEY("k"), value, sizeof value, NULL)
+					       : kvd_submit_put(KEY("k"), "v", 1, NULL);
+			if (rc == KVD_EBUSY)
+				break;
+			CHECK(rc == KVD_OK);
+			submitted++;
+		}
+		if (kvd_arm(session) == 0) {
+			CHECK(poll(&fd, 1, 30000) == 1);
+			slept++;
+		}
+		int n = kvd_poll(session, c, 8, 0);
+		for (int i = 0; i < n; i++)
+			CHECK(c[i].result == KVD_OK || c[i].result == KVD_NOT_FOUND);
+		done += (uint64_t)n;
+	}
+	CHECK(slept > 0);
+	CHECK(kvd_arm(session) == 0 && poll(&fd, 1, 0) == 0);
+}
+
+/* The other submits, each completion with what belongs to it. */
+void case_submits(void)
+{
+	struct kvd_change ttl = { .size = sizeof ttl, .ttl_ms = 60000, .condition = KVD_IF_ABSENT };
+	int64_t ten = 10;
+	char value[32];
+	struct iovec iov[2] = { { value, 2 }, { value + 10, 20 } };
+	struct kvd_completion c;
+
+#define ONE(x, want)                                                                               \
+	do {                                                                                       \
+		CHECK((x) == KVD_OK);                                                              \
+		CHECK(kvd_poll(session, &c, 1, -1) == 1 && c.tag == value && c.result == (want));  \
+	} while (0)
+	ONE(kvd_submit_incr(KEY("n"), 5, &ten, &ttl, value), KVD_OK);
+	CHECK(c.number == 15);
+	ONE(kvd_submit_incr(KEY("n"), 5, &ten, &ttl, value), KVD_CONDITION);
+	ONE(kvd_submit_append(KEY("n"), "00", 2, NULL, value), KVD_OK);
+	CHECK(c.value_bytes == 4);
+	ONE(kvd_submit_incr(KEY("n"), -1, NULL, NULL, value), KVD_OK);
+	CHECK(c.number == 1499);
+	ONE(kvd_submit_touch(KEY("n"), 0, value), KVD_OK);
+	ONE(kvd_submit_touch(KEY("none"), 0, value), KVD_NOT_FOUND);
+	ONE(kvd_submit_getv(KEY("n"), iov, 2, value), KVD_OK);
+	CHECK(c.value_bytes == 4 && !memcmp(value, "14", 2) && !memcmp(value + 10, "99", 2));
+	ONE(kvd_submit_putv(KEY("n"), iov, 1, NULL, value), KVD_OK);
+	CHECK(is_value("n", "14"));
+	ONE(kvd_submit_put_with(KEY("n"), "x", 1, &ttl, value), KVD_CONDITION);
+	ttl = (struct kvd_change){ .size = sizeof ttl, .condition = KVD_IF_VERSION, .version = 1 };
+	ONE(kvd_submit_del_with(KEY("n"), &ttl, value), KVD_CONDITION);
+	ttl.version = c.version;
+	ONE(kvd_submit_del_with(KEY("n"), &ttl, value), KVD_OK);
+	CHECK(kvd_exists(KEY("n"), NULL) == KVD_NOT_FOUND);
+}
