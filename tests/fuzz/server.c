@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 
 #include "client/session.h"
+#include "tests/fuzz/clock.h"
 #include "tests/fuzz/fuzz.h"
 
 #define TABLE_AT 0x10000000ull
@@ -26,6 +27,8 @@
 #define RECVS_MAX 256u
 #define REQUESTS_MAX 256u
 #define VALUE_MAX 40000u
+/* All calls of an input: each has 10 ms, some as a few parts, and backup asks at times. */
+#define INPUT_NS_MAX 60000000000ull
 
 struct asked {
 	uint32_t id;
@@ -609,6 +612,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 	if (channel.fd == 0)
 		start();
+	fuzz_clock_begin();
 	memset(&w, 0, sizeof w);
 	w.in = (struct fuzz_input){ data, bytes };
 	w.event = (enum rdma_cm_event_type)-1;
@@ -622,6 +626,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		kvd_session_delete(&session);
 	}
 	kvd_client_delete(&client);
+	FUZZ_CHECK(fuzz_clock_end() < INPUT_NS_MAX);
 	for (unsigned i = 0; i < MRS_MAX; i++)
 		FUZZ_CHECK(!w.mrs[i]);
 	return 0;
