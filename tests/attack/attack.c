@@ -16,10 +16,9 @@
  *							until FILE is there; WHO -: all silent
  *	attack ADDR:PORT greedy WHO KEY			more changes of a locked key than credits
  *	attack ADDR:PORT mute WHO			many requests, no room for the replies
- *	attack ADDR:PORT flood N SEED PROCESSES WHO [RATE]
+ *	attack ADDR:PORT flood N SEED PROCESSES WHO
  *							messages that are malformed, or come
- *							when they must not; RATE: so many a
- *							second at the most
+ *							when they must not
  *
  * VICTIM, READER, OTHER are files of credentials: the attacker has a victim's rkeys (by
  * asking kvd in his name) but not, where it matters, his secret.  Exits with 0 if
@@ -128,7 +127,7 @@ int main(int argc, char **argv)
 		attack_guess(argv[1], argc - 3, argv + 3);
 	if (!strcmp(argv[2], "crowd") && argc == 7)
 		attack_crowd(argv[1], argv + 3);
-	if (!strcmp(argv[2], "flood") && (argc == 7 || argc == 8))
+	if (!strcmp(argv[2], "flood") && argc == 7)
 		attack_flood(argv[1], argv + 3);
 	if (!strcmp(argv[2], "holdings") && argc == 5) {
 		attack_holdings(argv[1], argv[3], argv[4]);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/attack/attack.h"
@@ -142,10 +141,8 @@ static bool flood_connect(struct raw *raw, struct raw_conn *c, const struct cred
 	return false;
 }
 
-static void flood_part(const char *addr, long n, uint64_t seed, const struct credentials *who,
-		       long pause_us)
+static void flood_part(const char *addr, long n, uint64_t seed, const struct credentials *who)
 {
-	struct timespec pause = { pause_us / 1000000, pause_us % 1000000 * 1000 };
 	struct raw raw = { .random = seed };
 	uint8_t message[512];
 	struct wire_reply reply;
@@ -168,8 +165,6 @@ static void flood_part(const char *addr, long n, uint64_t seed, const struct cre
 		else if (reply.status == WIRE_OK)
 			raw_die("kvd takes a malformed message");
 		raw_hang_up(&c);
-		if (pause_us)
-			nanosleep(&pause, NULL);
 	}
 	printf("%ld messages, %ld connections ended for them\n", n, ended);
 	fflush(stdout);
@@ -178,14 +173,14 @@ static void flood_part(const char *addr, long n, uint64_t seed, const struct cre
 
 void attack_flood(const char *addr, char **argv)
 {
-	long n = atol(argv[0]), processes = atol(argv[2]), rate = argv[4] ? atol(argv[4]) : 0;
+	long n = atol(argv[0]), processes = atol(argv[2]);
 	struct credentials cred = attack_load(argv[3]);
 
 	fflush(stdout);
 	for (long p = 0; p < processes; p++)
 		if (fork() == 0)
 			flood_part(addr, n / processes, strtoull(argv[1], NULL, 10) + (uint64_t)p * 7919,
-				   &cred, rate > 0 ? 1000000 * processes / rate : 0);
+				   &cred);
 	exit(attack_wait_all());
 }
 

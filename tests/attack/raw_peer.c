@@ -12,6 +12,8 @@
 
 #define PATIENCE_MS 20000
 #define RD_ATOM 4
+#define REST_NS_MIN 50000
+#define REST_NS_MAX 10000000
 #define SPINS 100u
 #define SEND_ID 1000u
 #define REACH_ID 1001u
@@ -217,6 +219,7 @@ bool raw_completion(struct raw_conn *c, struct ibv_wc *wc, int patience_ms)
 	struct pollfd fd = { c->raw->channel->fd, POLLIN, 0 };
 	uint64_t end = raw_now_ms() + (uint64_t)patience_ms;
 	unsigned spins = 0;
+	long rest_ns = REST_NS_MIN;
 
 	do {
 		if (ibv_poll_cq(c->cq, 1, wc) > 0)
@@ -224,9 +227,12 @@ bool raw_completion(struct raw_conn *c, struct ibv_wc *wc, int patience_ms)
 		raw_look(c);
 		if (c->gone)
 			return ibv_poll_cq(c->cq, 1, wc) > 0;
-		/* Short on an event of rdma_cm, late by this much on a completion. */
-		if (spins++ > SPINS)
-			ppoll(&fd, 1, &(struct timespec){ .tv_nsec = 50000 }, NULL);
+		/* Short on an event of rdma_cm; late on a completion by an eighth of the wait, so
+		 * that many who wait for a slow no leave the processors to others. */
+		if (spins++ > SPINS) {
+			ppoll(&fd, 1, &(struct timespec){ .tv_nsec = rest_ns }, NULL);
+			rest_ns += rest_ns < REST_NS_MAX ? rest_ns / 8 : 0;
+		}
 	} while (raw_now_ms() < end);
 	return false;
 }
