@@ -15,7 +15,7 @@ turn_s=3 turns=3 least_percent=70 processes=8 seed=${KVD_FLOOD_SEED:-1}
 (umask 077; kvd init --users "$users" >"$tmp/admin" 2>/dev/null) || fail "init"
 export KVD_CREDENTIALS_FILE=$tmp/admin
 n=${KVD_FLOOD:-$(scaled 3000)}
-[ "$n" -le 10000 ] || processes=32
+[ "$n" -le 10000 ] || processes=20
 n=$((n / processes * processes))
 campaign=${KVD_FLOOD:-}
 workload=$KVD_SOURCE/bench/workloads/workloada
@@ -55,8 +55,7 @@ turn alone '' ''
 while :; do
 	turn own $flood "$addr"
 	turn other $control "$other"
-	[ -z "$campaign" ] || turn alone '' ''
-	turn other $control "$other"
+	if [ -n "$campaign" ]; then turn alone '' ''; else turn other $control "$other"; fi
 	turn own $flood "$addr"
 	turns=$((turns - 2))
 	# Until all of it is through, and there are enough turns.
