@@ -35,7 +35,9 @@ try replay "$tmp/writer"
 guesses=${KVD_ATTACK_GUESSES:-$(scaled $([ $soft = 1 ] && echo 3000 || echo 1000))}
 processes=$([ $soft = 1 ] && echo 4 || echo 1)
 [ "$guesses" -le 10000 ] || [ $soft = 0 ] || processes=32
+SECONDS=0
 try guess "$guesses" "${KVD_ATTACK_SEED:-1}" $processes "$tmp/writer"
+say "$guesses guesses in $SECONDS s"
 try guess "$(scaled 400)" 2 1 "$tmp/writer" "$tmp/reader"
 
 # What the device says of the rights of each queue pair: none until the hello, then

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Malformed messages, and such as come when they must not, to a kvd that others use: each
 # ends its connection and is counted, and the others go on. KVD_FLOOD: how many (the whole
-# campaign: 100000; in parts with other seeds: KVD_FLOOD_SEED).
+# campaign: 100000; in parts with other seeds: KVD_FLOOD_SEED), from KVD_FLOOD_PROCESSES (20).
 #
 # What the others lose is measured against the same flood at another kvd of this machine,
 # in turns of a few seconds: whoever floods takes processors, here those of the others, and
@@ -15,7 +15,7 @@ turn_s=3 turns=3 least_percent=70 processes=8 seed=${KVD_FLOOD_SEED:-1}
 (umask 077; kvd init --users "$users" >"$tmp/admin" 2>/dev/null) || fail "init"
 export KVD_CREDENTIALS_FILE=$tmp/admin
 n=${KVD_FLOOD:-$(scaled 3000)}
-[ "$n" -le 10000 ] || processes=20
+[ "$n" -le 10000 ] || processes=${KVD_FLOOD_PROCESSES:-20}
 n=$((n / processes * processes))
 campaign=${KVD_FLOOD:-}
 workload=$KVD_SOURCE/bench/workloads/workloada
@@ -65,6 +65,7 @@ done
 turn alone '' ''
 end_group $control
 wait "$control" 2>/dev/null
+say "$(($(cpu_ticks "$other_pid") * 1000000 / $(getconf CLK_TCK) / $(errors_at "$other"))) us of kvd's processor time for each, with its connection"
 kill -CONT -- "-$flood" 2>/dev/null
 patience_s=3600 wait_exit $flood
 cat "$tmp/flood.$addr"
