@@ -280,6 +280,7 @@ struct worker {
 	struct command *inbox, **inbox_end;
 	int wake_fd; /* eventfd */
 	atomic_bool poked;
+	atomic_bool trim; /* its heap, when it is poked */
 	atomic_bool stopping;
 };
 
@@ -298,6 +299,8 @@ void worker_read_held(struct server *server, uint64_t connection, uint64_t look)
 void worker_fence_id(struct server *server, uint64_t connection, uint64_t secret);
 /* Any thread: to every client that takes notices; what can't be sent now is not. */
 void worker_notice_all(struct server *server, enum wire_notice notice);
+/* Any thread: every worker gives back what its heap keeps unused (heap_trim), soon. */
+void worker_trim_all(struct server *server);
 /* The main thread: tells a connection whose hello was denied. */
 void worker_deny(struct conn *conn);
 /* Whether a connection is not yet destroyed.  Any thread. */

@@ -102,6 +102,9 @@ static enum request_fate answer_flush(struct request *r, const struct flush *f)
 	/* What was deleted moved the others up: begin with the first of the bucket. */
 	reply_head(tx)->version = all ? f->next & ~0xfffull : r->head->version;
 	reply_send(r->worker, tx, 0);
+	/* What was flushed is not to stay in the workers' caches. */
+	if (all && !f->next)
+		worker_trim_all(r->worker->server);
 	return REQUEST_DONE;
 }
 

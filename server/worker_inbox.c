@@ -139,6 +139,8 @@ static void obey(struct worker *w, const struct command *m)
 
 void worker_take_inbox(struct worker *w)
 {
+	if (atomic_exchange(&w->trim, false))
+		heap_trim(w->store.heap);
 	pthread_mutex_lock(&w->inbox_lock);
 	struct command *m = w->inbox, *next;
 	w->inbox = NULL;
@@ -209,6 +211,14 @@ void worker_fence_id(struct server *s, uint64_t connection, uint64_t secret)
 void worker_notice_all(struct server *s, enum wire_notice notice)
 {
 	command_all(s, &(struct command){ .kind = CMD_NOTICE, .notice = notice });
+}
+
+void worker_trim_all(struct server *s)
+{
+	for (unsigned i = 0; i < s->worker_count; i++) {
+		atomic_store(&s->workers[i].trim, true);
+		worker_wake(&s->workers[i]);
+	}
 }
 
 void worker_wake(struct worker *w)
