@@ -11,6 +11,8 @@
  */
 #include "tests/torture/kit.h"
 
+const char *server;
+
 #define READERS 3
 
 static struct stage {

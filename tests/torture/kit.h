@@ -26,7 +26,8 @@
 /* How long what should take a moment may take. */
 #define PATIENCE_NS 60000000000ull
 
-static const char *server;
+/* ADDR of kvd; each program has it. */
+extern const char *server;
 
 /* Ends this process, and so the test. */
 __attribute__((noreturn)) static inline void die(const char *what, const char *why)

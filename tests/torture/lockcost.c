@@ -10,6 +10,8 @@
 #include "client/raw.h"
 #include "tests/torture/kit.h"
 
+const char *server;
+
 enum what { CAS, MESSAGE, READ, GET, PUT, LOCK_GET, UNLOCK, UPDATE, KINDS };
 
 static const char *const names[KINDS] = {

@@ -13,6 +13,8 @@
 #include "client/raw.h"
 #include "tests/torture/kit.h"
 
+const char *server;
+
 #define KEYS 500u
 #define KEY_BYTES 16u
 #define LATE 100u /* rounds in hundredths: where p99 is */
