@@ -20,6 +20,7 @@
 #endif
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -247,20 +248,33 @@ static void see_one(struct sv_cq *cq)
 		cq->rung_seen++;
 }
 
-static struct sv_cq *next_event(struct sv_chan *chan)
+static bool is_pending(const struct sv_cq *cq)
+{
+	return atomic_load(&sv_proc->rw->cq[cq->index].pending);
+}
+
+/*
+ * Whose event it was that was read; NULL if the channel has no CQ.  If none has one
+ * pending, a dead or stopped writer's event was written twice: one too many, then.
+ * more: another CQ has one, which may be yet to be written.
+ */
+static struct sv_cq *next_event(struct sv_chan *chan, bool *more)
 {
 	struct sv_cq *cq, **at;
 
+	*more = false;
 	sv_spin_lock(&chan->lock);
 	for (at = &chan->cqs; *at && !take_pending(*at); at = &(*at)->next)
 		;
+	if (!*at)
+		at = &chan->cqs;
 	cq = *at;
 	if (cq) {
 		/* To the end of the list: no CQ starves another. */
 		*at = cq->next;
 		cq->next = NULL;
-		while (*at)
-			at = &(*at)->next;
+		for (at = &chan->cqs; *at; at = &(*at)->next)
+			*more |= is_pending(*at);
 		*at = cq;
 		atomic_fetch_add(&cq->events_got, 1);
 		see_one(cq);
@@ -281,14 +295,19 @@ static void leave(void *arg)
 /* Blocks, or EAGAIN, as the descriptor's flags say.  0, or -1 and errno. */
 static int wait_event(struct sv_chan *chan, struct sv_cq **found)
 {
+	struct pollfd pfd = { .fd = chan->ib.fd, .events = POLLIN };
 	uint64_t count;
+	bool more;
 
 	do {
 		spin(chan);
 		if (read(chan->ib.fd, &count, sizeof(count)) != sizeof(count))
 			return -1;
-		*found = next_event(chan);
+		*found = next_event(chan, &more);
 	} while (!*found);
+	/* Its writer may be stopped, and what was just read have been written for it. */
+	if (more && poll(&pfd, 1, 0) == 0)
+		sv_bell_ring(chan->ib.fd);
 	return 0;
 }
 

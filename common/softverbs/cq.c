@@ -8,11 +8,13 @@
  * them until a poll (or the control thread, if the sender wants room) takes them:
  * only then is a receive used and its completion put into the ring.
  *
- * Events: a completion is made visible, then the armed word is exchanged; the
- * owner arms, then looks.  One of the two sees the other (seq_cst).  Whoever
- * takes the armed word counts an event in the shared pending word and writes the
- * channel's eventfd, which has one count per event.  A sender that dies between
- * the two is made up for by the control thread (sv_qp_peer_gone()).
+ * Events: a completion is made visible, then the armed word is taken; the owner
+ * arms, then looks.  One of the two sees the other (seq_cst).  Whoever takes the
+ * armed word counts an event in the shared pending word, writes the channel's
+ * eventfd, which has one count per event, and only then clears the word.  Who
+ * finds it taken does the same: the other may have been stopped in between, and
+ * an event too many harms nobody.  A sender that dies there is made up for by the
+ * control thread (sv_qp_peer_gone()).
  *
  * Overrun: the completion that finds the ring full is lost, IBV_EVENT_CQ_ERR is
  * raised once, the queue pair fails, and polls fail after the last good entry.
@@ -24,6 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "common/softverbs/sv.h"
+
+#define ARMED_TRIES_MAX 16
 
 void sv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
@@ -190,32 +194,64 @@ void sv_cq_ring_channel(struct sv_cq *cq)
 	atomic_fetch_add(&sv_proc->rw->cq[cq->index].rung, 1);
 }
 
+bool sv_armed_take(struct sv_rw_cq *rw, uint32_t armed, bool solicited, uint32_t *taken)
+{
+	int tries = 0;
+
+	/* Each failure is somebody's success, or a peer that plays with its word. */
+	do {
+		uint32_t state = armed & SV_ARMED_MASK;
+
+		if (state == SV_ARMED_NOT || (state == SV_ARMED_SOLICITED && !solicited))
+			return false;
+		*taken = armed | SV_ARMED_TAKEN;
+	} while (!atomic_compare_exchange_strong(&rw->armed, &armed, *taken) &&
+		 ++tries < ARMED_TRIES_MAX);
+	atomic_fetch_add(&rw->pending, 1);
+	return true;
+}
+
+void sv_armed_done(struct sv_rw_cq *rw, uint32_t taken)
+{
+	/* Unless the owner has armed it once more, or another was faster. */
+	atomic_compare_exchange_strong(&rw->armed, &taken, taken & ~(uint32_t)SV_ARMED_MASK);
+}
+
 void sv_cq_notify(struct sv_cq *cq, bool solicited)
 {
 	struct sv_rw_cq *rw = &sv_proc->rw->cq[cq->index];
-	uint32_t armed;
+	uint32_t taken;
 
-	if (!cq->ib.channel)
-		return;
 	/* Both this and sv_req_notify_cq() change the word: the later of the two sees
 	 * what the earlier did before, a completion or that the queue is armed. */
-	armed = atomic_fetch_or(&rw->armed, 0);
-	if (!armed || (armed == 1 && !solicited) || !atomic_exchange(&rw->armed, 0))
+	if (!cq->ib.channel ||
+	    !sv_armed_take(rw, atomic_fetch_or(&rw->armed, 0), solicited, &taken))
 		return;
-	atomic_fetch_add(&rw->pending, 1);
 	sv_cq_ring_channel(cq);
+	sv_armed_done(rw, taken);
 }
 
 int sv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
-	_Atomic uint32_t *armed = &sv_proc->rw->cq[sv_cq_of(ibcq)->index].armed;
+	struct sv_cq *cq = sv_cq_of(ibcq);
+	_Atomic uint32_t *armed = &sv_proc->rw->cq[cq->index].armed;
+	uint32_t number = atomic_fetch_add(&cq->armings, SV_ARMED_MASK + 1), now;
 
 	/* seq_cst: arms before the caller's last poll; partners sv_cq_notify(), and
 	 * sv_wake_receiver() in wire.c. */
-	if (!solicited_only)
-		atomic_exchange(armed, 2);
-	else
-		atomic_compare_exchange_strong(armed, &(uint32_t){ 0 }, 1);
+	if (!solicited_only) {
+		atomic_exchange(armed, number | SV_ARMED_ANY);
+		return 0;
+	}
+	now = atomic_load(armed);
+	for (int i = 0; i < ARMED_TRIES_MAX; i++) {
+		uint32_t state = now & SV_ARMED_MASK;
+
+		if (state == SV_ARMED_SOLICITED || state == SV_ARMED_ANY ||
+		    atomic_compare_exchange_strong(armed, &now, number | SV_ARMED_SOLICITED))
+			return 0;
+	}
+	atomic_exchange(armed, number | SV_ARMED_ANY);
 	return 0;
 }
 

@@ -202,7 +202,7 @@ static void make_up_for_event(struct sv_qp *qp)
 	if (!cq->ib.channel)
 		return;
 	/* An event may be counted and not rung, or its armed word be taken only. */
-	if (atomic_exchange(&rw->armed, 0) || !atomic_load(&rw->pending))
+	if ((atomic_exchange(&rw->armed, 0) & SV_ARMED_MASK) || !atomic_load(&rw->pending))
 		atomic_fetch_add(&rw->pending, 1);
 	sv_cq_ring_channel(cq);
 }

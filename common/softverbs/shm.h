@@ -163,11 +163,20 @@ struct sv_set {
 	alignas(SV_CACHE_LINE) _Atomic uint64_t word[64];
 };
 
+/* What a CQ's next event is for. */
+enum sv_armed {
+	SV_ARMED_NOT,
+	SV_ARMED_SOLICITED,
+	SV_ARMED_ANY,
+	SV_ARMED_TAKEN, /* somebody is about to write the event */
+	SV_ARMED_MASK = 3,
+};
+
 struct sv_rw_cq {
 	struct sv_set ready; /* QPs of the owner with messages in their ring */
-	/* 0, or what the next event is for: 1 a solicited completion, 2 any.
-	 * seq_cst: set by the owner before its last look at the CQ, exchanged by
-	 * whoever adds a completion after adding it. */
+	/* An enum sv_armed, and above it a number that each arming has of its own.
+	 * seq_cst: set by the owner before its last look at the CQ, taken by whoever
+	 * adds a completion after adding it. */
 	alignas(SV_CACHE_LINE) _Atomic uint32_t armed;
 	/* Events not yet taken; each was or will be written to the channel. */
 	_Atomic uint32_t pending;

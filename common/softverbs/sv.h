@@ -315,6 +315,7 @@ struct sv_cq {
 	_Atomic unsigned int users;
 	_Atomic unsigned int events_got;
 	_Atomic unsigned int async_got;
+	_Atomic uint32_t armings; /* in steps of SV_ARMED_MASK + 1 */
 	uint32_t rung_seen; /* of sv_rw_cq.rung, the events taken; sv_chan.lock */
 	struct sv_cq *next; /* sv_chan.cqs */
 };
@@ -334,6 +335,12 @@ struct ibv_wc *sv_cq_slot_locked(struct sv_cq *cq, struct sv_qp *qp, uint64_t sq
 void sv_cq_push_locked(struct sv_cq *cq);
 /* Wakes the channel if the CQ is armed for such a completion. */
 void sv_cq_notify(struct sv_cq *cq, bool solicited);
+/*
+ * After a completion was added: whether to write an event, which is pending then; with
+ * what is to be said once it is written.  armed: the word as it was seen.
+ */
+bool sv_armed_take(struct sv_rw_cq *rw, uint32_t armed, bool solicited, uint32_t *taken);
+void sv_armed_done(struct sv_rw_cq *rw, uint32_t taken);
 /* Writes the channel's descriptor: an event is pending. */
 void sv_cq_ring_channel(struct sv_cq *cq);
 /* Takes the QP's completions out; any lock but leaves must be free. */

@@ -238,18 +238,17 @@ void sv_wake_receiver(struct sv_qp *qp)
 	uint32_t cq = atomic_load_explicit(&qp->peer->ro->qp[index].cq, memory_order_relaxed);
 	bool solicited = qp->to_wake_solicited;
 	struct sv_rw_cq *rw;
-	uint32_t armed;
+	uint32_t taken;
 
 	qp->to_wake = qp->to_wake_solicited = false;
 	if (cq >= SV_CQS)
 		return;
 	rw = &qp->peer->rw->cq[cq];
 	/* seq_cst: after the message is visible; partner sv_req_notify_cq(). */
-	armed = atomic_load(&rw->armed);
-	if (!armed || (armed == 1 && !solicited) || !atomic_exchange(&rw->armed, 0))
+	if (!sv_armed_take(rw, atomic_load(&rw->armed), solicited, &taken))
 		return;
-	atomic_fetch_add(&rw->pending, 1);
 	sv_peer_notify(qp->peer, index, cq);
+	sv_armed_done(rw, taken);
 }
 
 static uint32_t nak_status(struct sv_qp *qp)

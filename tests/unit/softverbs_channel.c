@@ -84,8 +84,15 @@ ssize_t __wrap_read(int fd, void *buf, size_t bytes)
 static _Atomic int late_fd = -1;
 static _Atomic bool late, let_go;
 
+/* A process that stops itself as it wakes another. */
+static bool stops_at_write;
+
 ssize_t __wrap_write(int fd, const void *buf, size_t bytes)
 {
+	if (stops_at_write) {
+		stops_at_write = false;
+		raise(SIGSTOP);
+	}
 	if (fd == late_fd) {
 		late_fd = -1;
 		late = true;
@@ -394,6 +401,121 @@ static void test_completion_channel(void **state)
 	kit_run(leave_completions_behind, nothing);
 }
 
+/* ---- a sender that is stopped in the middle of waking the receiver ---- */
+
+#define STOPS 4 /* the first without the receiver's descriptor, which it has to ask for */
+
+static void stop_at_waking(int sock)
+{
+	struct kit k;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	CHECK(!kit_post(&k, IBV_WR_SEND, 0, 8, 0, 1, IBV_SEND_SIGNALED)); /* the link is up */
+	kit_expect(k.scq, 1, IBV_WC_SUCCESS);
+	for (uint64_t i = 0; i < STOPS; i++) {
+		kit_meet(&k);
+		stops_at_write = true;
+		CHECK(!kit_post(&k, IBV_WR_SEND, 0, 8, 0, i, IBV_SEND_SIGNALED));
+		CHECK(!stops_at_write);
+		kit_expect(k.scq, i, IBV_WC_SUCCESS);
+	}
+	kit_meet(&k);
+	kit_close(&k);
+}
+
+static void wait_stopped(pid_t pid)
+{
+	uint64_t until = kit_now_ns() + KIT_LIMIT_S * 1000000000ull;
+	char path[64], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	while (state != 'T') {
+		FILE *file = fopen(path, "r");
+
+		CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && !fclose(file));
+		CHECK(kit_now_ns() < until);
+		sched_yield();
+	}
+}
+
+/* The next event's queue, or NULL. */
+static struct ibv_cq *event_within(struct kit *k, int ms)
+{
+	struct pollfd pfd = { .fd = k->chan->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	if (poll(&pfd, 1, ms) != 1)
+		return NULL;
+	CHECK(!sv_get_cq_event(k->chan, &cq, &context));
+	sv_ack_cq_events(cq, 1);
+	return cq;
+}
+
+static void wait_event_of(struct kit *k, struct ibv_cq *wanted)
+{
+	struct ibv_cq *cq;
+
+	do {
+		cq = event_within(k, KIT_LIMIT_S * 1000);
+		CHECK(cq);
+	} while (cq != wanted);
+}
+
+/* Its other peers' messages wake it all the same. */
+static void be_woken(struct kit *k)
+{
+	CHECK(!kit_post(k, IBV_WR_SEND, 0, 8, 0, 1, 0));
+	wait_event_of(k, k->rcq);
+	kit_expect(k->rcq, 1, IBV_WC_SUCCESS);
+	kit_expect(k->rcq, 1, IBV_WC_SUCCESS);
+	/* What the stopped one's event is taken for is another queue's. */
+	for (int i = 0; i < 3; i++) {
+		CHECK(!ibv_req_notify_cq(k->scq, 0));
+		CHECK(!kit_post(k, IBV_WR_RDMA_WRITE, 0, 8, 64, 2, IBV_SEND_SIGNALED));
+		wait_event_of(k, k->scq);
+		kit_expect(k->scq, 2, IBV_WC_SUCCESS);
+	}
+}
+
+static void be_woken_by_another(int sock)
+{
+	struct kit_opts opts = kit_defaults;
+	struct kit k, other;
+
+	opts.events = opts.srq = true;
+	kit_open(&k, &opts, sock);
+	CHECK(!kit_post_recv(&k, 0, 8, 1));
+	kit_connect(&k);
+	kit_expect(k.rcq, 1, IBV_WC_SUCCESS);
+	other = k;
+	other.qp = kit_new_qp(&k);
+	kit_to_init(&k, other.qp);
+	kit_to_rts(&k, other.qp, other.qp->qp_num);
+	other.addr = (uintptr_t)k.mem;
+	other.rkey = k.mr->rkey;
+	for (uint64_t i = 0; i < STOPS; i++) {
+		CHECK(!kit_post_recv(&k, 0, 8, 1) && !kit_post_recv(&k, 0, 8, 1));
+		CHECK(!ibv_req_notify_cq(k.rcq, 0));
+		kit_meet(&k);
+		wait_stopped(k.pid);
+		be_woken(&other);
+		CHECK(!kill(k.pid, SIGCONT));
+	}
+	kit_meet(&k);
+	CHECK(!sv_destroy_qp(other.qp));
+	while (event_within(&k, 0))
+		;
+	kit_close(&k);
+}
+
+static void test_stopped_waker(void **state)
+{
+	(void)state;
+	kit_run(be_woken_by_another, stop_at_waking);
+}
+
 /* ---- a context's asynchronous events ---- */
 
 static void *read_async(void *arg)
@@ -437,6 +559,7 @@ int main(void)
 		cmocka_unit_test(test_spin),
 		cmocka_unit_test(test_event_channel),
 		cmocka_unit_test(test_completion_channel),
+		cmocka_unit_test(test_stopped_waker),
 		cmocka_unit_test(test_async),
 	};
 
