@@ -84,8 +84,8 @@ ssize_t __wrap_read(int fd, void *buf, size_t bytes)
 static _Atomic int late_fd = -1;
 static _Atomic bool late, let_go;
 
-/* A process that stops itself as it wakes another. */
-static bool stops_at_write;
+/* A thread that stops its process as it wakes another. */
+static _Thread_local bool stops_at_write;
 
 ssize_t __wrap_write(int fd, const void *buf, size_t bytes)
 {
