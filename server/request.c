@@ -332,10 +332,11 @@ static enum request_fate do_fate(struct request *r)
 	struct fate fate = { .status = WIRE_OK };
 	uint64_t secret = gate_secret(s->gate, &r->conn->user, q->value_checksum);
 
+	/* Looked at first: a connection is known until its fates are kept (burial_one). */
+	bool known = q->version != r->conn->connection_id && server_knows(s, q->version);
 	enum wire_status found = fates_find(s->fates, q->version, secret,
 					    (uint32_t)q->value_bytes, &fate);
-	if (found == WIRE_EUNSUPPORTED && q->version != r->conn->connection_id &&
-	    server_knows(s, q->version)) {
+	if (found == WIRE_EUNSUPPORTED && known) {
 		worker_fence_id(s, q->version & LAYOUT_LOCK_CONNECTION_MASK, secret);
 		found = WIRE_EBUSY;
 	}
