@@ -8,7 +8,7 @@
 
 #include "common/log.h"
 #include "common/opt.h"
-#include "server/listener.h"
+#include "server/host/listener.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

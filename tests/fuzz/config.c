@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/opt.h"
-#include "server/namespace.h"
-#include "server/table.h"
+#include "server/host/namespace.h"
+#include "server/table/table.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_namespaces(const struct opt_list *list)

@@ -8,7 +8,7 @@
 
 #include "client/welcome.h"
 #include "common/log.h"
-#include "server/server.h"
+#include "server/worker/server.h"
 #include "tests/fuzz/fuzz.h"
 
 static struct server server;

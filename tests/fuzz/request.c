@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "common/log.h"
-#include "server/server.h"
+#include "server/worker/server.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/fixture.h"
 

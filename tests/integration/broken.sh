@@ -17,13 +17,14 @@ build_broken() {
 	mkdir -p "$tmp/build" "$tmp/source"
 	for m in "$@"; do
 		file=$(sed -n '1s/^# //p' "$mutations/$m.sed")
-		[ -e "$tmp/source/$(basename "$file")" ] || cp "$KVD_SOURCE/$file" "$tmp/source"
-		cp "$tmp/source/$(basename "$file")" "$tmp/before"
-		sed -i -f "$mutations/$m.sed" "$tmp/source/$(basename "$file")"
-		! cmp -s "$tmp/before" "$tmp/source/$(basename "$file")" ||
+		mkdir -p "$tmp/source/$(dirname "$file")"
+		[ -e "$tmp/source/$file" ] || cp "$KVD_SOURCE/$file" "$tmp/source/$file"
+		cp "$tmp/source/$file" "$tmp/before"
+		sed -i -f "$mutations/$m.sed" "$tmp/source/$file"
+		! cmp -s "$tmp/before" "$tmp/source/$file" ||
 			fail "$m changes nothing: $file was changed, change the mutation"
 	done
-	make -s -C "$real_build" broken-kvd BROKEN_SOURCES="$(echo "$tmp"/source/*.c)" \
+	make -s -C "$real_build" broken-kvd BROKEN_SOURCES="$(find "$tmp/source" -name '*.c' -printf '%p ')" \
 		BROKEN_KVD="$tmp/build/kvd" >"$tmp/make.log" 2>&1 ||
 		{ cat "$tmp/make.log"; fail "$*: does not build"; }
 }

@@ -28,9 +28,9 @@ done
 break_kvd() {
 	local file
 	file=$(sed -n '1s/^# //p' "$mutations/$1.sed")
-	mkdir -p "$tmp/source"
-	sed -f "$mutations/$1.sed" "$KVD_SOURCE/$file" >"$tmp/source/$(basename "$file")"
-	make -s -C "$KVD_BUILD" broken-sim BROKEN_SOURCES="$tmp/source/$(basename "$file")" \
+	mkdir -p "$tmp/source/$(dirname "$file")"
+	sed -f "$mutations/$1.sed" "$KVD_SOURCE/$file" >"$tmp/source/$file"
+	make -s -C "$KVD_BUILD" broken-sim BROKEN_SOURCES="$tmp/source/$file" \
 		BROKEN_SIM="$tmp/sim" >"$tmp/make.log" 2>&1 ||
 		{ cat "$tmp/make.log"; fail "$1: does not build"; }
 }

@@ -7,9 +7,7 @@ cd "$KVD_SOURCE" || fail "no source"
 bad=0
 complain() { echo "$*"; bad=1; }
 
-for file in common/*.[ch] common/softverbs/*.[ch] server/*.[ch] client/*.[ch] bench/*.[ch] \
-	tests/*/*.[ch]; do
-	[ -e "$file" ] || continue
+for file in $(find common server client bench tests -name '*.[ch]'); do
 	grep -Eqs "(^|[[:space:]])${file%.[ch]}(\.[ch])?([[:space:]]|\$)" */Makemodule.am ||
 		complain "$file stands in no Makemodule.am"
 	head -n 1 "$file" | grep -q 'SPDX-License-Identifier: BSD-2-Clause' || complain "$file: no SPDX line"
@@ -25,7 +23,7 @@ done
 # may_know FOLDER PATTERN: what its files may include with "...".
 may_know() {
 	local hits
-	hits=$(grep -HnE '^#include "' "$1"/*.[ch] | grep -vE "#include \"($2)") && complain "$hits"
+	hits=$(grep -rnE --include='*.[ch]' '^#include "' "$1" | grep -vE "#include \"($2)") && complain "$hits"
 }
 may_know common 'common/|config\.h'
 may_know common/softverbs 'common/softverbs/|config\.h'

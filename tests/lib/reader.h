@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "client/kvd.h"
-#include "server/table.h"
+#include "server/table/table.h"
 
 struct reader;
 

@@ -7,7 +7,7 @@
  * queue pair, the locker's, one step each.  A client's compare-and-swap is posted,
  * and executed later or never.  Requests wait in a shared receive queue, are taken by
  * either of two workers, and are applied in steps; a change that a lock keeps away
- * waits aside until the word permits it.  The locker is server/locker.c without its
+ * waits aside until the word permits it.  The locker is server/lock/locker.c without its
  * clocks: what it does after some time it may do at any time, or not.
  *
  *   FAULTS   client 0's connection may drop at any time; it is fenced; it may come

@@ -4,7 +4,7 @@
  * worker updates one of them.
  *
  * A transaction reads both keys, then asks kvd to write both (put or delete) if they
- * still have the versions that were read: server/txn.c.  Items are whole here and
+ * still have the versions that were read: server/store/txn.c.  Items are whole here and
  * READ at once, as item.pml shows that they seem; the words of the scratch are
  * sampled in any order, but an entry has a seal.  A GET may start with any location.
  *

@@ -1,4 +1,4 @@
-# server/lockword.c
+# server/lock/word.c
 # stopped
 # Seen: .* of the fenced one|check: a fenced client
 # Rule 7: a lock whose lease is over goes to the next one, but its holder stays.

@@ -1,4 +1,4 @@
-# server/store.c
+# server/store/store.c
 # exclusion
 # Seen: check: (.* under the lock|a value of two)
 # Rule 4: a change under way does not show in the item.

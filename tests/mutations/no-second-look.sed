@@ -1,4 +1,4 @@
-# server/store.c
+# server/store/store.c
 # exclusion
 # Seen: check: (.* under the lock|a value of two)
 # Rule 3: the lock word is looked at before the mark, but not after it.

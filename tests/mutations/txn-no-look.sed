@@ -1,4 +1,4 @@
-# server/txn.c
+# server/store/txn.c
 # exclusion
 # Seen: check: (.* under the lock|a value of two)
 # Rules 6 and 16: a transaction does not look at the lock words.

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/change.h"
-#include "server/compact.h"
-#include "server/region.h"
+#include "server/store/change.h"
+#include "server/store/compact.h"
+#include "server/table/region.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;

@@ -14,9 +14,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "server/compute.h"
-#include "server/durable.h"
-#include "server/txn.h"
+#include "server/store/rmw.h"
+#include "server/durable/durable.h"
+#include "server/store/txn.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS 200u

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/event.h"
+#include "server/host/device_event.h"
 
 static void every_event_is_judged(void **state)
 {

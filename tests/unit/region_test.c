@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
-#include "server/region.h"
+#include "server/table/region.h"
 
 #define PAGE REGION_PAGE_BYTES
 

@@ -23,8 +23,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "server/compute.h"
-#include "server/region.h"
+#include "server/store/rmw.h"
+#include "server/table/region.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/reader.h"
 

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The commit thread: takes what has gathered while the last batch was written, writes
+ * it as one batch, gives it back.
+ *
+ * Failure.  A disk that gets full is met before it is: below a reserve, which RocksDB
+ * needs to tidy up, changes are refused and nothing is written.  Where writing fails
+ * all the same, nobody knows what of the batch is on disk: its changes are answered
+ * "unknown", and come back as undos with the values that the table has, their stripes
+ * marked until those are written.  From then on all changes are refused, while the
+ * database is closed and opened again, once a second, until it can be written: the
+ * undos first, so what it has is what the table has, then everything.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "server/durable/db.h"
+#include "server/durable/impl.h"
+#include "server/store/store.h"
+
+#define REOPEN_NS 1000000000ull
+
+/* Changes are refused from now on, or again taken. */
+static void set_failing(struct durable *d, const char *why)
+{
+	bool was = atomic_exchange(&d->is_failing, why != NULL);
+
+	if (why && !was)
+		log_error("changes are refused from now on, GETs go on: %s", why);
+	else if (!why && was)
+		log_info("changes are taken again: %s can be written", d->options.dir);
+}
+
+static bool has_room(struct durable *d, uint64_t batch_bytes)
+{
+	uint64_t have = durable_free_bytes(d), need = d->reserve_bytes + 2 * batch_bytes;
+	/* Some more before it goes on, lest it come and go. */
+	bool ok = have >= need + (d->is_full ? need / 8 : 0);
+	char why[512];
+
+	if (!ok && !d->is_full) {
+		snprintf(why, sizeof why, "the disk of %s is full: %llu MiB are left, of which %llu are "
+			 "needed to work; make room", d->options.dir, (unsigned long long)have >> 20,
+			 (unsigned long long)need >> 20);
+		set_failing(d, why);
+	} else if (ok && d->is_full && !d->is_broken) {
+		set_failing(d, NULL);
+	}
+	d->is_full = !ok;
+	return ok;
+}
+
+static void count_commit(struct durable *d, uint64_t changes, uint64_t begun_ns)
+{
+	atomic_fetch_add_explicit(&d->commits, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&d->changes, changes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&d->commit_ns, durable_now_ns(CLOCK_MONOTONIC) - begun_ns,
+				  memory_order_relaxed);
+}
+
+static int write_list(struct durable *d, struct durable_op *list, bool sync, struct err *err)
+{
+	uint64_t begun_ns = durable_now_ns(CLOCK_MONOTONIC), changes = 0;
+	uint64_t offset = durable_now_ns(CLOCK_REALTIME) / 1000000 - store_clock_ms(d->store);
+
+	for (const struct durable_op *op = list; op; op = op->next)
+		for (unsigned i = 0; i < op->count; i++, changes++)
+			db_batch_add(d->db, &op->records[i], offset);
+	if (!sync) { /* from before: the syncing may begin at any time */
+		uint64_t none = 0;
+		atomic_compare_exchange_strong(&d->unsynced_ns, &none, begun_ns);
+	}
+	if (db_batch_write(d->db, sync, err))
+		return -1;
+	count_commit(d, changes, begun_ns);
+	return 0;
+}
+
+static void broke(struct durable *d, const struct err *err)
+{
+	d->is_broken = true;
+	d->reopen_ns = durable_now_ns(CLOCK_MONOTONIC) + REOPEN_NS;
+	set_failing(d, err->text);
+}
+
+static void commit(struct durable *d, struct durable_op *list, uint64_t bytes)
+{
+	uint64_t begun_ns = durable_now_ns(CLOCK_MONOTONIC);
+	bool sync = d->options.durability == DURABILITY_SYNC;
+	struct err err;
+
+	d->linger_ns = 0;
+	if (d->is_broken || !has_room(d, bytes)) {
+		durable_give_back(d, list, DURABLE_REFUSED);
+	} else if (write_list(d, list, sync, &err)) {
+		broke(d, &err);
+		durable_give_back(d, list, DURABLE_UNKNOWN);
+	} else {
+		if (sync)
+			durable_plan(d, list, durable_now_ns(CLOCK_MONOTONIC) - begun_ns);
+		durable_give_back(d, list, DURABLE_WRITTEN);
+	}
+}
+
+/* Those of a table that got full; of a disk, when the database was opened again. */
+static void commit_undos(struct durable *d, struct durable_op *list)
+{
+	struct durable_op **end = &list;
+	struct err err;
+
+	if (!d->is_broken && !write_list(d, list, true, &err)) {
+		durable_give_back(d, list, DURABLE_WRITTEN);
+		return;
+	}
+	if (!d->is_broken)
+		broke(d, &err);
+	while (*end)
+		end = &(*end)->next;
+	pthread_mutex_lock(&d->lock);
+	*end = d->undos;
+	if (!d->undos)
+		d->undos_end = end;
+	d->undos = list;
+	pthread_mutex_unlock(&d->lock);
+}
+
+static void reopen(struct durable *d)
+{
+	struct err err;
+	bool ok;
+
+	d->reopen_ns = durable_now_ns(CLOCK_MONOTONIC) + REOPEN_NS;
+	if (durable_free_bytes(d) < 2 * d->reserve_bytes)
+		return;
+	pthread_rwlock_wrlock(&d->db_lock);
+	db_close(&d->db);
+	ok = !db_open(d->options.dir, d->options.durability == DURABILITY_ASYNC, &d->db, &err);
+	pthread_rwlock_unlock(&d->db_lock);
+	if (!ok) {
+		log_debug("not yet: %s", err.text);
+		return;
+	}
+	atomic_store(&d->unsynced_ns, 0);
+	d->is_broken = d->is_full = false;
+	atomic_store(&d->sync_failed, false);
+	pthread_mutex_lock(&d->lock);
+	struct durable_op *undos = d->undos;
+	d->undos = NULL;
+	d->undos_end = &d->undos;
+	pthread_mutex_unlock(&d->lock);
+	if (undos)
+		commit_undos(d, undos);
+	if (!d->is_broken)
+		set_failing(d, NULL);
+}
+
+static bool has_work(const struct durable *d)
+{
+	return d->queue || d->stopping || (d->undos && !d->is_broken);
+}
+
+/* Until there is something to do, or time to look after the disk.  False: the end. */
+static bool wait_for_work(struct durable *d, struct durable_op **undos, struct durable_op **list,
+			  uint64_t *bytes)
+{
+	struct timespec until = durable_in_ns(REOPEN_NS);
+	bool more;
+
+	pthread_mutex_lock(&d->lock);
+	while (!has_work(d))
+		if (pthread_cond_timedwait(&d->work, &d->lock, &until) == ETIMEDOUT)
+			break;
+	durable_linger(d);
+	*undos = NULL;
+	if (!d->is_broken) {
+		*undos = d->undos;
+		d->undos = NULL;
+		d->undos_end = &d->undos;
+	}
+	*list = durable_take_batch(d, bytes);
+	more = *list || *undos || !d->stopping;
+	pthread_mutex_unlock(&d->lock);
+	return more;
+}
+
+void *durable_run_commits(void *arg)
+{
+	struct durable *d = arg;
+	struct durable_op *undos, *list;
+	uint64_t bytes;
+
+	while (wait_for_work(d, &undos, &list, &bytes)) {
+		struct err err = { .text = "syncing the disk failed" };
+		if (atomic_load(&d->sync_failed) && !d->is_broken)
+			broke(d, &err);
+		if (undos)
+			commit_undos(d, undos);
+		if (list)
+			commit(d, list, bytes);
+		else if (d->is_full && !d->is_broken)
+			has_room(d, 0);
+		if (d->is_broken && durable_now_ns(CLOCK_MONOTONIC) >= d->reopen_ns)
+			reopen(d);
+	}
+	return NULL;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * durable_db.h -- the database on disk, as durable.c uses it.
+ *
+ * A record's key is the lower 16 bits of the key's second hash, which the index does not
+ * use, big-endian, and the key: so parts of the database of equal size can be read in parallel, and how far a
+ * walk is can be told.  Its value is struct db_head and the value.  Keys of one byte
+ * are the database's own.
+ */
+#ifndef SERVER_DURABLE_DB_H
+#define SERVER_DURABLE_DB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "server/durable/durable.h"
+
+#define DB_PARTS 65536u /* values of the prefix */
+
+struct db_head {
+	uint64_t version;
+	uint64_t expiry_ms; /* CLOCK_REALTIME; 0: never */
+};
+
+struct db;
+
+/*
+ * Opens what is in the folder, or makes it.  A log whose end was torn by a crash is
+ * taken up to there; one that is damaged before its end is refused, unless `may_lose`:
+ * then it is told.  0, or -1 after setting err.
+ */
+int db_open(const char *dir, bool may_lose, struct db **db, struct err *err);
+void db_close(struct db **db);
+
+/* The highest version that was ever written. */
+uint64_t db_version(const struct db *db);
+/* Disk space that it needs to go on for a while. */
+uint64_t db_reserve_bytes(const struct db *db);
+
+/* Changes that are written together.  One at a time. */
+void db_batch_add(struct db *db, const struct durable_record *record, uint64_t wall_offset_ms);
+/* 0, or -1 after setting err: then nobody knows what is on disk.  Empties the batch. */
+int db_batch_write(struct db *db, bool sync, struct err *err);
+/* What was written before is on disk when this returns. */
+int db_sync(struct db *db, struct err *err);
+/* Puts what is in memory into files, so that it is there faster the next time. */
+int db_flush(struct db *db, struct err *err);
+
+/* A copy of it all as of now; the folder must not exist. */
+int db_checkpoint(struct db *db, const char *path, struct err *err);
+
+/*
+ * Calls `each` for all of the parts [from, to).  0, -1 after setting err, or what
+ * `each` returned if that was not 0.
+ */
+struct db_item {
+	const void *key;
+	size_t key_bytes;
+	const void *value;
+	size_t value_bytes;
+	struct db_head head;
+	uint32_t part;
+};
+int db_walk(struct db *db, uint32_t from, uint32_t to,
+	    int (*each)(void *arg, const struct db_item *item), void *arg, struct err *err);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The database and its threads, from opening to closing; the one that syncs, for
+ * DURABILITY_ASYNC.
+ *
+ * Locks: `lock` (the queue), `db_lock` (the database: who uses it holds it for reading,
+ * who opens it again for writing).  Neither is taken inside the other.
+ */
+#include "server/durable/durable.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "server/durable/db.h"
+#include "server/durable/impl.h"
+
+/* ------------------------------------------------------------------------ sync */
+
+/* DURABILITY_ASYNC: what is not synced by now is lost if the machine dies. */
+static void sync_once(struct durable *d)
+{
+	struct err err;
+
+	/* What is written from here on is counted anew: it may miss this sync. */
+	if (!atomic_exchange(&d->unsynced_ns, 0) || atomic_load(&d->is_failing))
+		return;
+	uint64_t begun_ns = durable_now_ns(CLOCK_MONOTONIC);
+	atomic_store(&d->syncing_ns, begun_ns);
+	pthread_rwlock_rdlock(&d->db_lock);
+	int rc = d->db ? db_sync(d->db, &err) : 0;
+	pthread_rwlock_unlock(&d->db_lock);
+	atomic_store(&d->syncing_ns, 0);
+	if (rc) {
+		log_error("%s", err.text);
+		atomic_store(&d->sync_failed, true);
+	}
+}
+
+static void *run_syncs(void *arg)
+{
+	struct durable *d = arg;
+	struct timespec until = durable_in_ns((uint64_t)d->options.lag_ms * 1000000);
+
+	pthread_mutex_lock(&d->lock);
+	while (!d->stopping) {
+		if (pthread_cond_timedwait(&d->stop, &d->lock, &until) == 0)
+			continue;
+		pthread_mutex_unlock(&d->lock);
+		sync_once(d);
+		until = durable_in_ns((uint64_t)d->options.lag_ms * 1000000);
+		pthread_mutex_lock(&d->lock);
+	}
+	pthread_mutex_unlock(&d->lock);
+	return NULL;
+}
+
+/* -------------------------------------------------------------- open and close */
+
+static void init_cond(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+int durable_open(const struct durable_options *options, struct durable **out, struct err *err)
+{
+	struct durable *d = calloc(1, sizeof *d);
+
+	if (!d)
+		return err_set(err, -1, "out of memory");
+	d->options = *options;
+	pthread_mutex_init(&d->lock, NULL);
+	pthread_mutex_init(&d->backup.lock, NULL);
+	pthread_rwlock_init(&d->db_lock, NULL);
+	init_cond(&d->work);
+	init_cond(&d->stop);
+	d->queue_end = &d->queue;
+	d->undos_end = &d->undos;
+	if (db_open(options->dir, options->durability == DURABILITY_ASYNC, &d->db, err)) {
+		durable_close(&d);
+		return -1;
+	}
+	d->reserve_bytes = db_reserve_bytes(d->db);
+	*out = d;
+	return 0;
+}
+
+int durable_start(struct durable *d, struct store *store, struct err *err)
+{
+	int rc = 0;
+
+	d->store = store;
+	if (d->options.durability == DURABILITY_ASYNC) {
+		rc = pthread_create(&d->sync_thread, NULL, run_syncs, d);
+		d->has_sync_thread = !rc;
+	}
+	if (!rc) {
+		rc = pthread_create(&d->commit_thread, NULL, durable_run_commits, d);
+		d->has_commit_thread = !rc;
+	}
+	return rc ? err_set_errno(err, -1, rc, "can't start the commit thread") : 0;
+}
+
+static void stop_threads(struct durable *d)
+{
+	pthread_mutex_lock(&d->lock);
+	d->stopping = true;
+	pthread_cond_broadcast(&d->work);
+	pthread_cond_broadcast(&d->stop);
+	pthread_mutex_unlock(&d->lock);
+	if (d->has_commit_thread)
+		pthread_join(d->commit_thread, NULL);
+	if (d->has_sync_thread)
+		pthread_join(d->sync_thread, NULL);
+	if (d->backup.has_thread)
+		pthread_join(d->backup.thread, NULL);
+}
+
+void durable_close(struct durable **out)
+{
+	struct durable *d = *out;
+	struct err err;
+
+	*out = NULL;
+	if (!d)
+		return;
+	stop_threads(d);
+	if (d->db && d->has_commit_thread && !d->is_broken &&
+	    (db_sync(d->db, &err) || db_flush(d->db, &err)))
+		log_error("%s", err.text);
+	db_close(&d->db);
+	pthread_mutex_destroy(&d->lock);
+	pthread_mutex_destroy(&d->backup.lock);
+	pthread_rwlock_destroy(&d->db_lock);
+	pthread_cond_destroy(&d->work);
+	pthread_cond_destroy(&d->stop);
+	free(d);
+}
+
+uint64_t durable_free_bytes(const struct durable *d)
+{
+	struct statvfs fs;
+
+	return statvfs(d->options.dir, &fs) ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
+}
+
+void durable_stats(struct durable *d, struct durable_stats *s)
+{
+	uint64_t oldest = atomic_load(&d->syncing_ns), unsynced = atomic_load(&d->unsynced_ns);
+
+	if (!oldest || (unsynced && unsynced < oldest))
+		oldest = unsynced;
+	*s = (struct durable_stats){
+		.sync = d->options.durability == DURABILITY_SYNC,
+		.is_failing = atomic_load(&d->is_failing),
+		.commits = atomic_load(&d->commits),
+		.changes = atomic_load(&d->changes),
+		.refused = atomic_load(&d->refused),
+		.unknown = atomic_load(&d->unknown),
+		.pending = atomic_load(&d->pending),
+		.lag_ns = oldest ? durable_now_ns(CLOCK_MONOTONIC) - oldest : 0,
+		.commit_ns = atomic_load(&d->commit_ns),
+		.disk_free_bytes = durable_free_bytes(d),
+		.loaded_keys = d->loaded_keys,
+		.load_ns = d->load_ns,
+	};
+}

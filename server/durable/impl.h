@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* durable_impl.h -- what the files of durable.h share. */
+#ifndef SERVER_DURABLE_IMPL_H
+#define SERVER_DURABLE_IMPL_H
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "server/durable/durable.h"
+
+struct db;
+
+struct backup {
+	pthread_mutex_t lock; /* guards all of it */
+	pthread_t thread;
+	bool has_thread;
+	bool is_running;
+	bool is_failed;
+	char path[1024]; /* of the last one */
+	char text[ERR_BYTES + 1024];
+	uint64_t begun_ns;
+};
+
+struct durable {
+	struct durable_options options;
+	struct store *store;
+	pthread_rwlock_t db_lock;
+	struct db *db; /* NULL between two openings */
+	uint64_t reserve_bytes;
+
+	pthread_mutex_t lock;
+	pthread_cond_t work, stop;
+	struct durable_op *queue, **queue_end;
+	unsigned queued;
+	unsigned awaited;   /* wake the commit thread when so many are queued */
+	struct durable_op *undos, **undos_end;
+	bool stopping;
+
+	pthread_t commit_thread, sync_thread;
+	bool has_commit_thread, has_sync_thread;
+
+	/* Commit thread only. */
+	bool is_full;   /* below the reserve */
+	bool is_broken; /* writing failed, and it was not opened again since */
+	uint64_t reopen_ns;
+	unsigned expected;    /* records of the next batch, if all who were answered come again */
+	uint64_t linger_ns;   /* how long to wait for them */
+	unsigned linger_rest; /* batches before that is tried again, as it was in vain */
+
+	_Atomic bool is_failing;
+	_Atomic bool sync_failed;
+	_Atomic uint64_t unsynced_ns; /* since when something is not synced; 0: all is */
+	_Atomic uint64_t syncing_ns;  /* since when a sync is under way */
+	_Atomic uint64_t commits, changes, refused, unknown, pending, commit_ns;
+	_Atomic unsigned forgotten;
+	uint64_t loaded_keys, load_ns;
+	struct backup backup;
+};
+
+static inline uint64_t durable_now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* For pthread_cond_timedwait(). */
+static inline struct timespec durable_in_ns(uint64_t ns)
+{
+	uint64_t at = durable_now_ns(CLOCK_MONOTONIC) + ns;
+
+	return (struct timespec){ .tv_sec = (time_t)(at / 1000000000ull),
+				  .tv_nsec = (long)(at % 1000000000ull) };
+}
+
+/* Room on the disk; UINT64_MAX if that can't be told. */
+uint64_t durable_free_bytes(const struct durable *d);
+
+/* ---- durable_queue.c ---- */
+void durable_give_back(struct durable *d, struct durable_op *list, enum durable_result result);
+/* Of the queue, what fits one batch.  Caller: has the lock. */
+struct durable_op *durable_take_batch(struct durable *d, uint64_t *bytes);
+/* For those who were answered last to come again.  Caller: has the lock, and work. */
+void durable_linger(struct durable *d);
+/* What to wait for before the next batch: called before this one is given back. */
+void durable_plan(struct durable *d, const struct durable_op *list, uint64_t took_ns);
+
+/* ---- durable_commit.c ---- */
+void *durable_run_commits(void *durable);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A connection arrives.
+ *
+ * CONNECT_REQUEST -> its private data is checked, which names the namespace; a queue pair
+ * is made in that one's protection domain, on its worker with the fewest connections, and
+ * brought to RTS without any remote right -> handed to the worker -> accepted.
+ *
+ * Limits: on connections, on those an address may begin (knock.c), on those that have not
+ * said a good hello (HANDSHAKES_PART: the eldest makes room).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/log_limit.h"
+#include "server/host/conns.h"
+
+#define CREDITS_DEFAULT 32u
+#define CREDITS_MAX 129u /* of libkvd: 128 operations, and an unlock */
+#define PULL_SENDS 8u
+#define UNSIGNALED_SENDS 32u /* twice what reply.c posts from signal to signal */
+#define HANDSHAKES_PART 2 /* a half of all connections */
+
+static void refuse(struct server *s, struct rdma_cm_id *id, enum wire_refusal why,
+		   uint32_t limit)
+{
+	struct wire_accept answer = { .magic = WIRE_MAGIC, .version = WIRE_VERSION,
+				      .refusal = (uint16_t)why, .limit = limit };
+
+	atomic_fetch_add(&s->refused, 1);
+	s->verbs->reject(id, &answer, sizeof answer);
+	s->verbs->destroy_id(id);
+}
+
+/* NULL: there is none. */
+static struct server *find_space(struct host *h, uint64_t space)
+{
+	for (unsigned i = 0; i < h->server_count; i++)
+		if (h->servers[i].space == space)
+			return &h->servers[i];
+	return NULL;
+}
+
+static enum wire_refusal check_request(const struct rdma_cm_event *e,
+				       struct wire_connect *request)
+{
+	const struct rdma_conn_param *p = &e->param.conn;
+
+	if (!p->private_data || p->private_data_len < sizeof *request)
+		return WIRE_REFUSED_MAGIC;
+	memcpy(request, p->private_data, sizeof *request);
+	if (request->magic != WIRE_MAGIC)
+		return WIRE_REFUSED_MAGIC;
+	return request->version == WIRE_VERSION ? WIRE_ACCEPTED : WIRE_REFUSED_VERSION;
+}
+
+static struct worker *choose_worker(struct server *s)
+{
+	struct worker *best = &s->workers[0];
+
+	for (unsigned i = 1; i < s->worker_count; i++)
+		if (atomic_load(&s->workers[i].load) < atomic_load(&best->load))
+			best = &s->workers[i];
+	return best;
+}
+
+static int new_qp(struct conn *c, struct worker *w, uint8_t peer_rd_atom, struct err *err)
+{
+	struct server *s = c->server;
+	struct link_config config = {
+		.pd = s->pd,
+		.send_cq = w->cq,
+		.recv_cq = w->cq,
+		.srq = w->srq,
+		.context = c,
+		.send_depth = 2 * c->credits + PULL_SENDS + UNSIGNALED_SENDS,
+		.send_sge = 1,
+		.inline_bytes = 256,
+	};
+
+	c->sq_depth = config.send_depth;
+	c->rd_atom = s->limits.rd_atom < 16 ? s->limits.rd_atom : 16;
+	c->qp = link_qp_new(s->verbs, &config, &c->inline_bytes, err);
+	if (!c->qp)
+		return -1;
+	if (link_qp_init(s->verbs, c->id, c->qp, 0, err) ||
+	    link_qp_ready_tuned(s->verbs, c->id, c->qp, 0, c->rd_atom, peer_rd_atom,
+				&s->device.tuning, err)) {
+		s->verbs->destroy_qp(c->qp);
+		return -1;
+	}
+	return 0;
+}
+
+/* Asks the device: rdma_cm and drivers are known to raise them by themselves. */
+bool conn_check_rights(struct conn *c, int rights)
+{
+	struct server *s = c->server;
+	int has = link_qp_access(s->verbs, c->qp);
+
+	/* The main thread's question, which the worker has overtaken. */
+	if (!rights && atomic_load(&c->said_hello))
+		return true;
+	log_debug("connection %llu: its queue pair has the remote rights 0x%x",
+		  (unsigned long long)c->connection_id, (unsigned)has);
+	if (has == rights || atomic_load(&c->disconnected))
+		return true;
+	link_qp_set_error(s->verbs, c->qp);
+	atomic_fetch_add(&s->wrong_rights, 1);
+	log_error("%s: its queue pair has the remote rights 0x%x instead of 0x%x", c->peer.text,
+		  (unsigned)has, (unsigned)rights);
+	return false;
+}
+
+static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
+			     const struct wire_connect *request)
+{
+	struct conn *c = calloc(1, sizeof *c);
+
+	if (!c)
+		return NULL;
+	if (s->locker && !(c->lock_note = locker_note_new())) {
+		free(c);
+		return NULL;
+	}
+	c->server = s;
+	c->worker = choose_worker(s); /* before there can be an event of its queue pair */
+	c->id = id;
+	c->connection_id = ++s->host->conn_last_id;
+	c->credits = request->depth ? request->depth : CREDITS_DEFAULT;
+	if (c->credits > CREDITS_MAX)
+		c->credits = CREDITS_MAX;
+	c->depth_asked = request->depth;
+	c->space = request->space;
+	c->nowhere = request->space != s->space;
+	memcpy(c->client_nonce, request->nonce, sizeof c->client_nonce);
+	auth_nonce(c->server_nonce);
+	c->since_ns = clock_ns();
+	addr_from(&c->peer, rdma_get_peer_addr(id));
+	return c;
+}
+
+static void accept_conn(struct server *s, struct rdma_cm_id *id,
+			const struct wire_connect *request, const struct rdma_conn_param *asked)
+{
+	struct wire_accept answer = { .magic = WIRE_MAGIC, .version = WIRE_VERSION,
+				      .flags = gate_has_users(s->gate) ? WIRE_ACCEPT_USERS : 0 };
+	struct rdma_conn_param param;
+	struct err err = { "out of memory" };
+	struct conn *c = new_conn(s, id, request);
+	uint8_t peer = asked->initiator_depth < s->limits.rd_atom ? asked->initiator_depth
+								  : s->limits.rd_atom;
+
+	if (!c || new_qp(c, c->worker, peer, &err)) {
+		log_limited(LOG_LEVEL_ERROR, "no connection for a peer", "no connection for %s: %s",
+			    c ? c->peer.text : "a peer", err.text);
+		if (c)
+			free(c->lock_note);
+		free(c);
+		refuse(s, id, WIRE_REFUSED_RESOURCES, 0);
+		return;
+	}
+	if (asked->responder_resources < c->rd_atom)
+		c->rd_atom = asked->responder_resources;
+	c->client_qpn = asked->qp_num;
+	memcpy(answer.nonce, c->server_nonce, sizeof answer.nonce);
+	id->context = c;
+	conns_add(s, c);
+	atomic_fetch_add(&s->pending, 1);
+	atomic_fetch_add(&c->worker->load, 1);
+	if (s->locker)
+		locker_born(s->locker, c->connection_id);
+	worker_give(c->worker, c);
+	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
+	if (s->verbs->accept(id, &param)) {
+		log_limited(LOG_LEVEL_ERROR, "accepting failed", "accepting %s failed: %s",
+			    c->peer.text, strerror(errno));
+		conn_drop(c, "it could not be accepted");
+		return;
+	}
+	if (!conn_check_rights(c, 0)) {
+		conn_drop(c, "its queue pair has remote rights that nobody gave it");
+		return;
+	}
+	log_debug("connection %llu from %s on worker %u%s%s", (unsigned long long)c->connection_id,
+		  c->peer.text, c->worker->id, *s->name ? " of " : "", s->name);
+}
+
+/* Many that don't finish their handshake must not keep others from theirs. */
+static void make_room(struct host *h)
+{
+	uint64_t most = (uint64_t)h->servers->options.connections / HANDSHAKES_PART;
+	struct conn *eldest = NULL;
+
+	if (conns_count_pending(h) < (most ? most : 1))
+		return;
+	for (unsigned i = 0; i < h->server_count; i++)
+		for (struct conn *c = h->servers[i].conns; c; c = c->all_next)
+			if (conn_is_pending(c) && !atomic_load(&c->disconnected) &&
+			    (!eldest || c->since_ns <= eldest->since_ns))
+				eldest = c;
+	if (eldest)
+		conn_drop(eldest, "it did not finish its handshake, and others wait for theirs");
+}
+
+/* What there is to say against a request that is well-formed, or nothing; *limit: which
+ * limit it hit. */
+static enum wire_refusal judge(struct host *h, const struct server *s, const struct addr *peer,
+			       uint32_t *limit)
+{
+	const struct options *all = &h->servers->options, *own = s ? &s->options : all;
+
+	*limit = 0;
+	if (!knock_may(h->knock, peer, clock_ns())) {
+		*limit = (uint32_t)all->handshakes;
+		return WIRE_REFUSED_RATE;
+	}
+	/* Where there are users it is denied its hello, like somebody whom nobody knows. */
+	if (!s && !gate_has_users(h->servers->gate))
+		return WIRE_REFUSED_SPACE;
+	*limit = (uint32_t)own->connections;
+	if (s && s->conn_count >= *limit)
+		return WIRE_REFUSED_CONNECTIONS;
+	*limit = (uint32_t)all->connections;
+	return conns_count(h) >= *limit ? WIRE_REFUSED_CONNECTIONS : WIRE_ACCEPTED;
+}
+
+void arrival_asked(struct host *h, struct rdma_cm_event *e)
+{
+	static const char *const why[] = {
+		[WIRE_REFUSED_MAGIC] = "it does not speak kvd's protocol",
+		[WIRE_REFUSED_VERSION] = "it speaks another version of the protocol",
+		[WIRE_REFUSED_CONNECTIONS] = "the limit of connections is reached (--connections)",
+		[WIRE_REFUSED_RATE] = "too many handshakes from there (--handshakes)",
+		[WIRE_REFUSED_SPACE] = "it asks for a namespace that is none (--namespace)",
+	};
+	struct wire_connect request = { 0 };
+	struct rdma_conn_param asked = e->param.conn;
+	struct rdma_cm_id *id = e->id;
+	struct addr peer;
+	enum wire_refusal refusal = check_request(e, &request);
+	struct server *s = NULL;
+	uint32_t limit = 0;
+
+	addr_from(&peer, rdma_get_peer_addr(id));
+	h->servers->verbs->ack_cm_event(e);
+	if (refusal == WIRE_ACCEPTED) {
+		s = find_space(h, request.space);
+		refusal = judge(h, s, &peer, &limit);
+	}
+	if (!s)
+		s = h->servers;
+	if (refusal != WIRE_ACCEPTED) {
+		log_limited(LOG_LEVEL_WARN, why[refusal], "refused %s: %s", peer.text, why[refusal]);
+		refuse(s, id, refusal, limit);
+		return;
+	}
+	if (s->space != request.space)
+		log_limited(LOG_LEVEL_WARN, why[WIRE_REFUSED_SPACE],
+			    "%s asks for a namespace that is none: its hello will be denied",
+			    peer.text);
+	make_room(h);
+	accept_conn(s, id, &request, &asked);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The connections that there are. */
+#include "server/host/conns.h"
+
+/* The state is the worker's, but a stale look only delays what follows from it. */
+bool conn_is_pending(const struct conn *c)
+{
+	int state = (int)__atomic_load_n(&c->state, __ATOMIC_RELAXED);
+
+	return state == CONN_NEW || state == CONN_DENIED;
+}
+
+uint64_t conns_count(const struct host *h)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < h->server_count; i++)
+		n += h->servers[i].conn_count;
+	return n;
+}
+
+uint64_t conns_count_pending(const struct host *h)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < h->server_count; i++)
+		n += atomic_load(&h->servers[i].pending);
+	return n;
+}
+
+void conns_add(struct server *s, struct conn *c)
+{
+	pthread_mutex_lock(&s->conns_lock);
+	c->all_next = s->conns;
+	c->all_prev = &s->conns;
+	if (s->conns)
+		s->conns->all_prev = &c->all_next;
+	s->conns = c;
+	s->conn_count++;
+	pthread_mutex_unlock(&s->conns_lock);
+}
+
+void conns_remove(struct conn *c)
+{
+	pthread_mutex_lock(&c->server->conns_lock);
+	*c->all_prev = c->all_next;
+	if (c->all_next)
+		c->all_next->all_prev = c->all_prev;
+	c->server->conn_count--;
+	pthread_mutex_unlock(&c->server->conns_lock);
+}
+
+bool server_knows(struct server *s, uint64_t connection_id)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&s->conns_lock);
+	for (const struct conn *c = s->conns; c && !found; c = c->all_next)
+		found = c->connection_id == connection_id;
+	pthread_mutex_unlock(&s->conns_lock);
+	return found;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * conns.h -- a connection's way through the main thread: it arrives (arrival.c), is listed
+ * (conns.c), and is ended and buried (burial.c).  All main thread, but where said.
+ */
+#ifndef SERVER_CONNS_H
+#define SERVER_CONNS_H
+
+#include "server/worker/server.h"
+
+/* conns.c; the worker may change what the first says, which only delays what follows. */
+bool conn_is_pending(const struct conn *conn); /* it has not said a good hello */
+uint64_t conns_count(const struct host *host);
+uint64_t conns_count_pending(const struct host *host);
+void conns_add(struct server *server, struct conn *conn);
+void conns_remove(struct conn *conn);
+
+/* arrival.c: takes the id of the CONNECT_REQUEST, and acknowledges the event. */
+void arrival_asked(struct host *host, struct rdma_cm_event *event);
+
+/* burial.c */
+/* Its queue pair and all that it had.  Nothing that it sent takes effect afterwards. */
+void burial_one(struct conn *conn);
+/* Those that their workers are done with. */
+void burial_all(struct host *host);
+/* Every LOOK_NS: ends those that are silent, slow, or to be told what they are. */
+#define LOOK_NS 250000000ull
+void burial_look(struct host *host);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/host/device_events.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/log_limit.h"
+#include "server/host/device_event.h"
+#include "server/worker/server.h"
+
+/* A receive queue is watched again so long after it ran low. */
+#define AGAIN_MS 1000
+/* Of its receives: fewer are low. */
+#define LOW_PART 8u
+
+struct watch {
+	struct host *host;
+	struct server *server; /* the first: all are on its device */
+	pthread_t thread;
+	int stop_fd; /* the thread is to end */
+	int ruin_fd; /* kvd is */
+	bool rearm; /* a receive queue is not watched */
+	bool low[(1 + NAMESPACES_MAX) * LAYOUT_WORKERS_MAX];
+};
+
+/* Of all namespaces. */
+static struct worker *worker_at(struct watch *t, unsigned number)
+{
+	struct server *s = t->host->servers;
+
+	while (number >= s->worker_first + s->worker_count)
+		s++;
+	return &s->workers[number - s->worker_first];
+}
+
+static unsigned number_of(const struct worker *w)
+{
+	return w->server->worker_first + w->id;
+}
+
+static void arm(struct watch *t, struct worker *w)
+{
+	struct ibv_srq_attr attr = { .srq_limit = w->rx_count / LOW_PART };
+	int rc = t->server->verbs->modify_srq(w->srq, &attr, IBV_SRQ_LIMIT);
+
+	/* What a device has not got is only less to tell. */
+	if (rc)
+		log_debug("worker %u's receive queue is not watched: %s", w->id, strerror(rc));
+	t->low[number_of(w)] = false;
+}
+
+static void arm_low(struct watch *t)
+{
+	for (unsigned i = 0; i < t->host->worker_count; i++)
+		if (t->low[i])
+			arm(t, worker_at(t, i));
+	t->rearm = false;
+}
+
+/* The connection stays until the event is acknowledged: its queue pair's destruction
+ * waits for that. */
+static void on_qp(const struct ibv_async_event *e, enum event_action action,
+		  const char *words)
+{
+	struct conn *c = e->element.qp->qp_context;
+
+	if (!c) {
+		log_error("kvd's own queue pair, for locks: %s (%s)", words,
+			  ibv_event_type_str(e->event_type));
+	} else if (action == EVENT_DRAIN) {
+		atomic_store(&c->last_wqe, true);
+		worker_wake(c->worker);
+	} else {
+		log_limited(LOG_LEVEL_WARN, words, "%s: %s (%s)", c->peer.text, words,
+			    ibv_event_type_str(e->event_type));
+		conn_drop(c, words);
+	}
+}
+
+static void on_low(struct watch *t, const struct ibv_async_event *e, const char *words)
+{
+	struct worker *w = e->element.srq->srq_context;
+
+	log_warn("worker %u: %s (%s)", w->id, words, ibv_event_type_str(e->event_type));
+	t->low[number_of(w)] = t->rearm = true;
+}
+
+static bool of_port(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR ||
+	       type == IBV_EVENT_GID_CHANGE || type == IBV_EVENT_LID_CHANGE ||
+	       type == IBV_EVENT_PKEY_CHANGE || type == IBV_EVENT_SM_CHANGE ||
+	       type == IBV_EVENT_CLIENT_REREGISTER;
+}
+
+static void tell_clients(struct watch *t, enum wire_notice notice)
+{
+	for (unsigned i = 0; i < t->host->server_count; i++)
+		worker_notice_all(&t->host->servers[i], notice);
+}
+
+/* Of the device: in the log, and to clients as far as there is a way to them. */
+static void tell(struct watch *t, const struct ibv_async_event *e, const char *words)
+{
+	const char *name = t->server->ctx->device->name;
+	const char *type = ibv_event_type_str(e->event_type);
+
+	if (!of_port(e->event_type)) {
+		log_warn("%s: %s (%s)", name, words, type);
+		return;
+	}
+	log_warn("%s port %d: %s (%s)", name, e->element.port_num, words, type);
+	if (e->event_type == IBV_EVENT_PORT_ERR)
+		tell_clients(t, WIRE_NOTICE_PORT_DOWN);
+	else if (e->event_type == IBV_EVENT_PORT_ACTIVE)
+		tell_clients(t, WIRE_NOTICE_PORT_UP);
+}
+
+static void ruin(struct watch *t)
+{
+	log_error("%s is of no use any more: kvd ends with status %d",
+		  t->server->ctx->device->name, EVENT_STATUS);
+	tell_clients(t, WIRE_NOTICE_DEVICE);
+	if (eventfd_write(t->ruin_fd, 1))
+		log_error("can't wake the main thread: %s", strerror(errno));
+}
+
+static void take_events(struct watch *t)
+{
+	struct server *s = t->server;
+	struct ibv_async_event e;
+	const char *words;
+
+	while (!s->verbs->get_async_event(s->ctx, &e)) {
+		enum event_action action = event_judge(e.event_type, &words);
+		if (action == EVENT_CONN || action == EVENT_DRAIN)
+			on_qp(&e, action, words);
+		else if (e.event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
+			on_low(t, &e, words);
+		else if (action != EVENT_PASS)
+			tell(t, &e, words);
+		if (action == EVENT_STOP)
+			ruin(t);
+		s->verbs->ack_async_event(&e);
+	}
+}
+
+static void *run(void *arg)
+{
+	struct watch *t = arg;
+	struct pollfd fds[] = { { .fd = t->server->ctx->async_fd, .events = POLLIN },
+				{ .fd = t->stop_fd, .events = POLLIN } };
+
+	for (;;) {
+		int n = poll(fds, 2, t->rearm ? AGAIN_MS : -1);
+		if (n < 0 && errno != EINTR)
+			log_error("poll for events of the device: %s", strerror(errno));
+		if (n > 0 && fds[1].revents)
+			return NULL;
+		if (n > 0 && fds[0].revents & POLLIN)
+			take_events(t);
+		else if (n > 0)
+			fds[0].fd = -1; /* the device is gone, which rdma_cm tells too */
+		if (n == 0 && t->rearm)
+			arm_low(t);
+	}
+}
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 ? flags : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+int watch_new(struct host *h, struct watch **watch, struct err *err)
+{
+	struct server *s = h->servers;
+	struct watch *t = calloc(1, sizeof *t);
+
+	if (!t)
+		return err_set(err, -1, "out of memory");
+	t->host = h;
+	t->server = s;
+	t->stop_fd = eventfd(0, EFD_CLOEXEC);
+	t->ruin_fd = eventfd(0, EFD_CLOEXEC);
+	if (t->stop_fd < 0 || t->ruin_fd < 0 || set_nonblocking(s->ctx->async_fd))
+		return err_set_errno(err, -1, errno, "can't set up descriptors for events");
+	for (unsigned i = 0; i < h->worker_count; i++)
+		arm(t, worker_at(t, i));
+	int rc = pthread_create(&t->thread, NULL, run, t);
+	if (rc)
+		return err_set_errno(err, -1, rc, "can't start the thread for events");
+	*watch = t;
+	return 0;
+}
+
+void watch_delete(struct watch **watch)
+{
+	struct watch *t = *watch;
+
+	if (!t)
+		return;
+	if (eventfd_write(t->stop_fd, 1))
+		log_error("can't wake the thread for events: %s", strerror(errno));
+	pthread_join(t->thread, NULL);
+	close(t->stop_fd);
+	close(t->ruin_fd);
+	free(t);
+	*watch = NULL;
+}
+
+int watch_fd(const struct watch *t)
+{
+	return t->ruin_fd;
+}

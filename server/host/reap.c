@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A connection ends.
+ *
+ * DISCONNECTED, an error of its queue pair, or a limit -> the worker is told, drains it
+ * and gives it back -> it is destroyed by the main thread.
+ *
+ * Limits: on the time until a good hello (HELLO_NS_MAX), and on the time that replies may
+ * wait for a peer to take them (STUCK_NS_MAX).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "common/log.h"
+#include "common/log_limit.h"
+#include "server/host/conns.h"
+
+#define HELLO_NS_MAX 10000000000ull
+#define STUCK_NS_MAX 10000000000ull
+
+void conn_drop(struct conn *c, const char *reason)
+{
+	const char *none = NULL;
+
+	atomic_compare_exchange_strong(&c->drop_reason, &none, reason);
+	atomic_store(&c->disconnected, true);
+	worker_wake(c->worker);
+}
+
+void conn_done(struct conn *c)
+{
+	struct host *h = c->server->host;
+
+	pthread_mutex_lock(&h->done_lock);
+	c->next = h->done;
+	h->done = c;
+	pthread_mutex_unlock(&h->done_lock);
+	if (eventfd_write(h->done_fd, 1))
+		log_error("can't wake the main thread: %s", strerror(errno));
+}
+
+void burial_one(struct conn *c)
+{
+	const struct verbs *v = c->server->verbs;
+
+	v->disconnect(c->id);
+	v->destroy_qp(c->qp);
+	/* Only now can nothing that it sent take effect any more. */
+	if (c->server->locker)
+		locker_dead(c->server->locker, c->connection_id, &c->lock_note);
+	v->destroy_id(c->id);
+	if (c->fate)
+		fates_keep(c->server->fates, c->connection_id, c->fate);
+	conns_remove(c);
+	free(c);
+}
+
+void burial_all(struct host *h)
+{
+	eventfd_t value;
+
+	eventfd_read(h->done_fd, &value);
+	pthread_mutex_lock(&h->done_lock);
+	struct conn *c = h->done, *next;
+	h->done = NULL;
+	pthread_mutex_unlock(&h->done_lock);
+	for (; c; c = next) {
+		next = c->next;
+		burial_one(c);
+	}
+}
+
+static void look_after_conn(struct conn *c, uint64_t now)
+{
+	uint64_t denied = atomic_load(&c->denied_ns);
+	uint64_t stuck = atomic_load_explicit(&c->stuck_ns, memory_order_relaxed);
+
+	if (atomic_load(&c->disconnected))
+		return;
+	if (denied && now - denied > 2 * DENIED_NS) {
+		conn_drop(c, "its hello proved nothing");
+	} else if (denied && now - denied > DENIED_NS && !c->denial_told) {
+		c->denial_told = true;
+		worker_deny(c);
+	} else if (conn_is_pending(c) && now - c->since_ns > HELLO_NS_MAX) {
+		conn_drop(c, "it said nothing for 10 s after it connected");
+	} else if (stuck && now > stuck && now - stuck > STUCK_NS_MAX) {
+		conn_drop(c, "it took none of its replies for 10 s");
+	}
+}
+
+/* Peers that are silent, slow, or to be told what they are. */
+void burial_look(struct host *h)
+{
+	uint64_t now = clock_ns();
+
+	if (now - h->looked_ns < LOOK_NS)
+		return;
+	h->looked_ns = now;
+	log_limit_tell(now, false);
+	for (unsigned i = 0; i < h->server_count; i++)
+		for (struct conn *c = h->servers[i].conns; c; c = c->all_next)
+			look_after_conn(c, now);
+}

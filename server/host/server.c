@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One namespace from its memory to its threads, and back.
+ *
+ * Happy path: server_new, server_load, server_start; at the end, when its workers are
+ * stopped and its connections destroyed (listen_stop), server_delete, which takes apart
+ * whatever of it there is.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "server/worker/server.h"
+
+/* Half the CPUs that it may use, so that clients on this machine have some. */
+static unsigned default_workers(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return cpus < 4 ? 1 : cpus > 8 ? 4 : (unsigned)cpus / 2;
+}
+
+/* DIR/namespaces/NAME; the database makes the last of them. */
+static int name_folder(struct server *s, const char *dir, struct err *err)
+{
+	char path[4096];
+
+	if (snprintf(path, sizeof path, "%s/namespaces", dir) >= (int)sizeof path)
+		return err_set(err, -1, "--data-dir: the path is too long");
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return err_set_errno(err, -1, errno, "can't make the folder %s", path);
+	if (asprintf(&s->data_dir, "%s/%s", path, s->name) < 0)
+		return err_set(err, -1, "out of memory");
+	s->options.durable.dir = s->data_dir;
+	return 0;
+}
+
+void server_name(struct server *s, const struct server *first, const struct namespace_options *o)
+{
+	*s = *first;
+	memcpy(s->name, o->name, sizeof s->name);
+	s->space = space_number(s->name);
+	s->options.memory_bytes = o->memory_bytes;
+	s->options.users = o->users;
+	s->options.workers = o->workers;
+	if (o->connections)
+		s->options.connections = o->connections;
+}
+
+static void wake_workers(void *arg)
+{
+	struct server *s = arg;
+
+	for (unsigned i = 0; i < s->worker_count; i++)
+		worker_wake(&s->workers[i]);
+}
+
+static int make_table(struct server *s, struct err *err)
+{
+	int rc;
+
+	s->pd = s->verbs->alloc_pd(s->ctx);
+	if (!s->pd)
+		return err_set_errno(err, -1, errno, "can't allocate a protection domain");
+	if (table_new(s->verbs, s->options.memory_bytes, s->worker_count, &s->table, err))
+		return -1;
+	affinity_bind_memory(s);
+	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
+		return -1;
+	s->store->wake = wake_workers;
+	s->store->wake_arg = s;
+	if (!s->options.evict)
+		return 0;
+	if (s->options.durable.dir)
+		return err_set(err, -1, "--evict and --data-dir exclude each other: what a cache removed "
+			       "would be on disk still");
+	rc = evict_new(s->table, &s->store->evict);
+	return rc ? err_set_errno(err, -1, rc, "can't get memory for what --evict remembers") : 0;
+}
+
+int server_new(struct server *s, struct err *err)
+{
+	s->worker_count = s->options.workers ? (unsigned)s->options.workers : default_workers();
+	s->worker_first = s->host->worker_count;
+	s->host->worker_count += s->worker_count;
+	if (getrandom(&s->instance, sizeof s->instance, 0) != sizeof s->instance)
+		s->instance = clock_ns();
+	pthread_mutex_init(&s->conns_lock, NULL);
+	if (gate_new(s, &s->gate, err) || make_table(s, err))
+		return -1;
+	if (s->options.durable.dir && *s->name && name_folder(s, s->options.durable.dir, err))
+		return -1;
+	if (s->options.durable.dir && durable_open(&s->options.durable, &s->durable, err))
+		return -1;
+	s->fates = fates_new();
+	s->news = news_new();
+	s->workers = calloc(s->worker_count, sizeof *s->workers);
+	if (!s->workers || !s->fates || !s->news)
+		return err_set(err, -1, "out of memory");
+	for (unsigned i = 0; i < s->worker_count; i++)
+		if (worker_new(s, &s->workers[i], i, err))
+			return -1;
+	return s->limits.atomics ? locker_new(s, &s->locker, err) : 0;
+}
+
+/* A signal to end: they are blocked, and read by listen_run() only. */
+static bool is_to_stop(void *arg)
+{
+	sigset_t pending;
+
+	(void)arg;
+	return !sigpending(&pending) &&
+	       (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
+}
+
+int server_load(struct server *s, struct err *err)
+{
+	struct store_worker *workers[LAYOUT_WORKERS_MAX];
+
+	if (!s->durable)
+		return 0;
+	for (unsigned i = 0; i < s->worker_count; i++)
+		workers[i] = &s->workers[i].store;
+	if (durable_load(s->durable, s->store, workers, s->worker_count, is_to_stop, s, err) ||
+	    durable_start(s->durable, s->store, err))
+		return -1;
+	s->store->durable = s->durable;
+	return 0;
+}
+
+int server_start(struct server *s, struct err *err)
+{
+	for (unsigned i = 0; i < s->worker_count; i++)
+		if (worker_start(&s->workers[i], err))
+			return -1;
+	return 0;
+}
+
+void server_abandon(struct server *s)
+{
+	if (s->store && !s->store->durable) /* or workers run that use it */
+		durable_close(&s->durable);
+}
+
+/* A heap's cache has memory of the others: it goes back before the first heap ends. */
+static void delete_workers(struct server *s)
+{
+	for (unsigned i = 0; i < s->worker_count; i++)
+		if (s->workers[i].store.heap)
+			heap_trim(s->workers[i].store.heap);
+	for (unsigned i = 0; i < s->worker_count; i++)
+		worker_delete(&s->workers[i]);
+}
+
+void server_delete(struct server *s)
+{
+	durable_close(&s->durable);
+	if (s->workers)
+		delete_workers(s);
+	free(s->workers);
+	fates_delete(&s->fates);
+	news_delete(&s->news);
+	store_delete(&s->store);
+	table_delete(&s->table);
+	if (s->pd)
+		s->verbs->dealloc_pd(s->pd);
+	gate_delete(&s->gate);
+	free(s->data_dir);
+	pthread_mutex_destroy(&s->conns_lock);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the locker does with one lock word: WAIT, hand-over, the look at a silent holder,
+ * the turn of changes.  When and why: locker.c.
+ */
+#include "server/lock/word.h"
+
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "common/log_limit.h"
+#include "server/worker/server.h"
+
+#define LOOK_NS 5000000ull /* how often a silent holder is looked at */
+#define TURN_NS 10000000ull /* how often changes have their turn, where clients wait too */
+#define OPEN_NS 2000000ull  /* and for how long */
+
+static bool is_alive(const struct locker *l, uint64_t word)
+{
+	uint64_t id = layout_token_connection(word);
+
+	return l->alive[id / 8] >> (id % 8) & 1;
+}
+
+static void answer(struct waiter *w, enum wire_status status)
+{
+	worker_answer(w->conn, &w->request, status);
+	free(w);
+}
+
+uint64_t lockword_get(const struct locker *l, uint64_t stripe)
+{
+	return atomic_load_explicit(&l->server->table->locks[stripe], memory_order_acquire);
+}
+
+/* Swaps a lock word; true if it was `expected`. */
+bool lockword_swap(struct locker *l, uint64_t stripe, uint64_t expected, uint64_t desired)
+{
+	struct err err;
+	uint64_t old;
+
+	if (!loopback_cas(l->loopback, stripe, expected, desired, &old, &err))
+		return old == expected;
+	log_error("%s", err.text);
+	loopback_delete(&l->loopback);
+	if (loopback_new(l->server, &l->loopback, &err)) {
+		log_error("no loopback any more, locks can't be recovered: %s", err.text);
+		abort(); /* lock words could stay held for ever */
+	}
+	return lockword_get(l, stripe) == desired; /* tokens never repeat: it was ours */
+}
+
+/* The turn of changes that wait: they are tried again at once. */
+static bool open_to_changes(struct locker *l, struct queue *q, uint64_t word, uint64_t now)
+{
+	if (!lockword_swap(l, q->stripe, word, LAYOUT_LOCK_WAIT))
+		return false;
+	q->opened_ns = now;
+	for (unsigned i = 0; i < l->server->worker_count; i++)
+		worker_wake(&l->server->workers[i]);
+	return true;
+}
+
+/* Gives the lock to the first waiter, or frees it if there is none. */
+bool lockword_hand_over(struct locker *l, struct queue *q, uint64_t word)
+{
+	uint64_t next = 0, now = clock_ns();
+
+	if (q->first && now < q->watched_ns && now - q->opened_ns > TURN_NS)
+		return open_to_changes(l, q, word, now);
+	if (q->first)
+		next = q->first->request.token | (q->first->next ? LAYOUT_LOCK_WAIT : 0);
+	if (!lockword_swap(l, q->stripe, word, next))
+		return false;
+	if (q->first) {
+		atomic_fetch_add_explicit(&l->handovers, 1, memory_order_relaxed);
+		answer(queue_pop(&l->queues, q), WIRE_OK);
+	}
+	return true;
+}
+
+static void fence(struct locker *l, struct queue *q, uint64_t word)
+{
+	log_limited(LOG_LEVEL_WARN, "a lock held for longer than its lease",
+		    "connection %llu holds a lock for longer than its lease and others wait: it is cut "
+		    "off", (unsigned long long)layout_token_connection(word));
+	atomic_fetch_add_explicit(&l->fenced, 1, memory_order_relaxed);
+	worker_fence_id(l->server, layout_token_connection(word), 0);
+	q->since_ns = clock_ns(); /* until it is dead */
+}
+
+static void look_at_holder(struct locker *l, struct queue *q, uint64_t word, uint64_t now)
+{
+	uint64_t lease_ns = (uint64_t)l->server->options.lease_ms * 1000000;
+
+	if (q->seen != word) {
+		q->seen = word;
+		q->asked = UINT64_MAX;
+		q->since_ns = q->looked_ns = now;
+		return;
+	}
+	if (now - q->since_ns > lease_ns) {
+		fence(l, q, word);
+		return;
+	}
+	if (now - q->looked_ns < LOOK_NS)
+		return;
+	q->looked_ns = now;
+	l->looks++;
+	if (q->asked == UINT64_MAX)
+		q->asked = l->looks;
+	worker_read_held(l->server, layout_token_connection(word), l->looks);
+}
+
+/* Goes on with one stripe; it is dropped when nobody waits and WAIT is off. */
+void lockword_serve(struct locker *l, struct queue *q, uint64_t now)
+{
+	for (struct waiter *w; (w = queue_expired(&l->queues, q, now));)
+		answer(w, WIRE_EBUSY);
+	for (;;) {
+		uint64_t word = lockword_get(l, q->stripe), holder = word & ~LAYOUT_LOCK_WAIT;
+		if (!q->first && (!word || now >= q->watched_ns)) {
+			/* Nobody waits any more: WAIT off, or the holder's own business. */
+			if (!(word & LAYOUT_LOCK_WAIT) || lockword_swap(l, q->stripe, word, holder)) {
+				queue_drop(&l->queues, q);
+				return;
+			}
+		} else if (!holder && now - q->opened_ns < OPEN_NS) {
+			return;
+		} else if (!holder || !is_alive(l, holder)) {
+			lockword_hand_over(l, q, word);
+		} else if (word & LAYOUT_LOCK_WAIT) {
+			look_at_holder(l, q, holder, now);
+			return;
+		} else {
+			lockword_swap(l, q->stripe, word, word | LAYOUT_LOCK_WAIT);
+		}
+	}
+}

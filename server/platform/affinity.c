@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Placement: workers and table on the NIC's NUMA node.
+ */
+#include <errno.h>
+#include <numa.h>
+#include <numaif.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <dirent.h>
+
+#include "common/log.h"
+#include "server/worker/server.h"
+
+static int read_node(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	int node = -1;
+
+	if (!f)
+		return -1;
+	if (fscanf(f, "%d", &node) != 1)
+		node = -1;
+	fclose(f);
+	return node;
+}
+
+/* The node of the network interface behind a device without one of its own (rxe). */
+static int netdev_node(const char *device)
+{
+	char path[512], ifname[64] = "";
+	FILE *f;
+
+	snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0", device);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%63s", ifname) != 1)
+		ifname[0] = '\0';
+	fclose(f);
+	if (!ifname[0] || strchr(ifname, '/'))
+		return -1;
+	snprintf(path, sizeof path, "/sys/class/net/%s/device/numa_node", ifname);
+	int node = read_node(path);
+	if (node >= 0)
+		return node;
+	snprintf(path, sizeof path, "/sys/class/net/%s/device/../numa_node", ifname);
+	return read_node(path);
+}
+
+int affinity_device_node(const struct server *s)
+{
+	char path[512];
+
+	if (s->verbs->soft || numa_available() < 0)
+		return -1;
+	const char *name = s->ctx->device->name;
+	snprintf(path, sizeof path, "/sys/class/infiniband/%s/device/numa_node", name);
+	int node = read_node(path);
+	return node >= 0 ? node : netdev_node(name);
+}
+
+/* The CPUs that this process may use, of the device's node if it has one. */
+static void allowed_cpus(const struct server *s, cpu_set_t *set)
+{
+	int node = affinity_device_node(s);
+	cpu_set_t all;
+
+	CPU_ZERO(&all);
+	sched_getaffinity(0, sizeof all, &all);
+	*set = all;
+	if (node < 0)
+		return;
+	struct bitmask *mask = numa_allocate_cpumask();
+	if (!numa_node_to_cpus(node, mask)) {
+		for (int i = 0; i < CPU_SETSIZE; i++)
+			if (!numa_bitmask_isbitset(mask, (unsigned)i))
+				CPU_CLR(i, set);
+	}
+	numa_free_cpumask(mask);
+	if (!CPU_COUNT(set))
+		*set = all;
+}
+
+/*
+ * A core of its own for each worker where the node has at least twice as many;
+ * otherwise all of the node's, since a clients' thread would have to share it.
+ */
+void affinity_pin(const struct server *s, unsigned worker, char *text, size_t text_bytes)
+{
+	cpu_set_t set;
+	int skip = (int)(s->worker_first + worker);
+
+	allowed_cpus(s, &set);
+	if (CPU_COUNT(&set) >= (int)(2 * s->host->worker_count)) {
+		cpu_set_t one;
+		CPU_ZERO(&one);
+		for (int i = 0; i < CPU_SETSIZE; i++)
+			if (CPU_ISSET(i, &set) && skip-- == 0)
+				CPU_SET(i, &one);
+		set = one;
+	}
+	if (sched_setaffinity(0, sizeof set, &set))
+		log_warn("can't pin worker %u: %s", worker, strerror(errno));
+	int n = snprintf(text, text_bytes, "cpus");
+	for (int i = 0; i < CPU_SETSIZE && n > 0 && (size_t)n < text_bytes; i++)
+		if (CPU_ISSET(i, &set))
+			n += snprintf(text + n, text_bytes - (size_t)n, " %d", i);
+}
+
+/* Pages that were touched already, the table's first, move there. */
+static void bind_to(void *memory, uint64_t bytes, int node)
+{
+	struct bitmask *nodes = numa_allocate_nodemask();
+
+	numa_bitmask_setbit(nodes, (unsigned)node);
+	if (mbind(memory, bytes, MPOL_BIND, nodes->maskp, nodes->size + 1, MPOL_MF_MOVE))
+		log_warn("can't have memory on NUMA node %d: %s", node, strerror(errno));
+	numa_free_nodemask(nodes);
+}
+
+void affinity_bind_memory(const struct server *s)
+{
+	int node = affinity_device_node(s);
+
+	if (node < 0 || numa_max_node() == 0)
+		return;
+	bind_to(s->table->base, s->table->bytes, node);
+	bind_to((void *)s->table->locks, s->table->locks_bytes, node);
+	log_info("memory and workers on NUMA node %d, the device's", node);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/platform/hugepages.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/log.h"
+#include "common/opt.h"
+#include "server/worker/server.h"
+
+/* Of the mappings that overlap the table, as the kernel counts them. */
+static uint64_t huge_bytes(const struct table *t)
+{
+	uint64_t low = (uintptr_t)t->base, high = low + t->bytes, from, to, kib, sum = 0;
+	FILE *f = fopen("/proc/self/smaps", "re");
+	bool inside = false;
+	char line[512];
+
+	while (f && fgets(line, sizeof line, f)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2)
+			inside = from < high && to > low;
+		else if (inside && sscanf(line, "AnonHugePages: %" SCNu64 " kB", &kib) == 1)
+			sum += kib << 10;
+	}
+	if (f)
+		fclose(f);
+	return sum < t->bytes ? sum : t->bytes;
+}
+
+void pages_tell(const struct server *s)
+{
+	char huge[32], all[32];
+	uint64_t bytes;
+
+	if (s->verbs->soft)
+		return; /* its memory is shared, and populated as it is used */
+	bytes = huge_bytes(s->table);
+	opt_format_size(s->table->bytes, all, sizeof all);
+	if (bytes)
+		log_info("%s of the table's %s are in huge pages",
+			 opt_format_size(bytes, huge, sizeof huge), all);
+	else
+		log_info("none of the table's %s is in huge pages, so the device's page tables are large: "
+			 "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and start kvd again",
+			 all);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Changes of one key that wait for the disk (store.h: struct commit).
+ *
+ * Happy path: the new item is made beside, complete with its version, where nobody can
+ * find it, or, if it is to overwrite the old one in place, an image of it; the buckets
+ * are let go, the stripe stays marked, and the old item shows PENDING; the record is
+ * handed in.  When it comes back the change is made as without a database.
+ *
+ * Why the mark stays: it is the order of a key's changes, in the table and on disk
+ * alike; a lock that is granted meanwhile waits for PENDING to go (protocols.md, 4), a
+ * reader takes the old item.  So a key has one change for each commit, others of its
+ * stripe are set aside.
+ *
+ * Refused: as if the request had not come.  Unknown: it is answered at once; the old
+ * item's record, or that there is none, is handed in as an undo, and only then is the
+ * stripe free.  The same if the table turns out to be full after the record is written.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/store/change.h"
+
+struct commit_put {
+	struct commit base; /* first */
+	struct durable_record record;
+	struct store_change change;
+	struct work work;
+	struct store_result result; /* of a removal */
+	bool is_image;
+	int undone;       /* what to answer when it is */
+	uint8_t image[] __attribute__((aligned(8)));
+};
+
+int commit_begin(struct store_worker *w, struct commit *m)
+{
+	m->op.port = &w->port;
+	w->commit = m;
+	w->commits++;
+	durable_submit(w->store->durable, &m->op);
+	return STORE_COMMIT;
+}
+
+static void commit_free(struct store_worker *w, struct commit_put *m)
+{
+	w->commits--;
+	free(m);
+}
+
+int commit_end(struct store_worker *w, struct commit *m, struct store_result *r)
+{
+	*r = (struct store_result){ .bucket = ~0ull };
+	return m->end(w, m, r);
+}
+
+static void set_record(struct commit_put *m, const struct layout_item *item, const void *value,
+		       uint64_t version)
+{
+	m->record = (struct durable_record){
+		.key = item->data,
+		.key_bytes = layout_key_bytes(item->lengths),
+		.value = value,
+		.value_bytes = layout_value_bytes(item->lengths),
+		.version = version,
+		.expiry_ms = item->expiry_ms,
+	};
+}
+
+/* The key as the table has it. */
+static void set_undo(struct commit_put *m)
+{
+	const struct layout_item *old = m->work.old;
+
+	m->base.op.is_undo = true;
+	if (old)
+		set_record(m, old, old->data + layout_key_bytes(old->lengths),
+			   layout_state_version(old->state));
+	else
+		m->record.version = 0;
+}
+
+/* It came to nothing, in the table and on disk. */
+static void revert(struct store_worker *w, struct commit_put *m)
+{
+	struct work *k = &m->work;
+
+	if (k->old)
+		state_store(k->old, k->old->state & ~LAYOUT_PENDING);
+	stripe_unmark(w->store, k->stripe);
+	if (m->change.item)
+		store_item_delete(w, m->change.item);
+	commit_free(w, m);
+}
+
+static int undo(struct store_worker *w, struct commit_put *m, int answer)
+{
+	set_undo(m);
+	m->undone = answer;
+	durable_submit(w->store->durable, &m->base.op);
+	return STORE_COMMIT;
+}
+
+/* What it is if its record was not written; WIRE_OK: it was. */
+static int end_unwritten(struct store_worker *w, struct commit_put *m)
+{
+	int answer = m->undone;
+
+	if (m->base.op.is_undo) {
+		revert(w, m);
+		return answer;
+	}
+	switch (m->base.op.result) {
+	case DURABLE_WRITTEN:
+		return WIRE_OK;
+	case DURABLE_REFUSED:
+		revert(w, m);
+		return WIRE_EDISK;
+	case DURABLE_UNKNOWN:
+		break;
+	}
+	undo(w, m, STORE_SILENT);
+	return WIRE_EUNKNOWN;
+}
+
+static int end_put(struct store_worker *w, struct commit *base, struct store_result *r)
+{
+	struct commit_put *m = (struct commit_put *)base;
+	int status = end_unwritten(w, m);
+
+	if (status != WIRE_OK)
+		return status;
+	work_lock(w, &m->work);
+	status = work_put(w, &m->change, m->is_image ? (struct layout_item *)m->image : NULL,
+			  &m->work, r);
+	if (status != WIRE_OK) {
+		index_unlock(w->store->index, &m->work.spot);
+		return undo(w, m, status);
+	}
+	commit_free(w, m);
+	return WIRE_OK;
+}
+
+/* A header that is to replace the old item's, whose value stays where it is. */
+static struct commit_put *stage_header(const struct store_change *c, const struct work *k)
+{
+	size_t bytes = sizeof *c->head + c->key_bytes;
+	struct commit_put *m = malloc(sizeof *m + bytes);
+
+	if (!m)
+		return NULL;
+	*m = (struct commit_put){ .change = *c, .work = *k };
+	memcpy(m->image, c->head, bytes);
+	m->change.head = (const struct layout_item *)m->image;
+	set_record(m, m->change.head, k->old->data + c->key_bytes,
+		   layout_state_version(c->head->state));
+	return m;
+}
+
+static struct commit_put *stage_image(struct store_worker *w, const struct store_change *c,
+				      const struct work *k)
+{
+	size_t bytes = layout_item_bytes(c->key_bytes, c->value_bytes);
+	struct commit_put *m = malloc(sizeof *m + bytes);
+	uint64_t version = next_version(w->store);
+
+	if (!m)
+		return NULL;
+	*m = (struct commit_put){ .change = *c, .work = *k, .is_image = true };
+	struct layout_item *image = (struct layout_item *)m->image;
+	image->lengths = layout_lengths(c->value_bytes, c->key_bytes);
+	image->expiry_ms = c->expiry_ms;
+	memcpy(image->data, c->key, c->key_bytes);
+	memcpy(image->data + c->key_bytes, c->value, c->value_bytes);
+	image->checksum = hash_item(image, bytes, version, table_offset(w->store->table, k->old));
+	image->state = layout_state(version, LAYOUT_LIVE, 0);
+	set_record(m, image, image->data + c->key_bytes, version);
+	return m;
+}
+
+static struct commit_put *stage_item(struct store_worker *w, const struct store_change *c,
+				     const struct work *k)
+{
+	struct commit_put *m = malloc(sizeof *m);
+	struct layout_item *item = c->item;
+
+	if (!m)
+		return NULL;
+	if (!item) {
+		item = store_item_new(w, c->key, c->key_bytes, c->value_bytes, c->expiry_ms);
+		if (!item) {
+			free(m);
+			return NULL;
+		}
+		memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
+	}
+	store_item_seal(w, item);
+	*m = (struct commit_put){ .change = *c, .work = *k };
+	m->change.item = item;
+	set_record(m, item, item->data + c->key_bytes, layout_state_version(item->state));
+	return m;
+}
+
+static int submit(struct store_worker *w, struct commit_put *m,
+		  int (*end)(struct store_worker *, struct commit *, struct store_result *))
+{
+	m->base.end = end;
+	m->base.op.records = &m->record;
+	m->base.op.count = 1;
+	m->change.key = m->record.key;
+	m->change.compute = NULL;
+	return commit_begin(w, &m->base);
+}
+
+int commit_put(struct store_worker *w, const struct store_change *c, struct work *k)
+{
+	bool in_place = !c->head && k->old && work_fits_in_place(c, k);
+	struct commit_put *m;
+
+	/* What follows may take long: the mark is enough. */
+	index_unlock(w->store->index, &k->spot);
+	m = c->head ? stage_header(c, k) : in_place ? stage_image(w, c, k) : stage_item(w, c, k);
+	if (m)
+		return submit(w, m, end_put);
+	work_lock(w, k);
+	return WIRE_EMEMORY;
+}
+
+static int end_remove(struct store_worker *w, struct commit *base, struct store_result *r)
+{
+	struct commit_put *m = (struct commit_put *)base;
+	int status = end_unwritten(w, m);
+
+	if (status != WIRE_OK)
+		return status;
+	*r = m->result;
+	work_lock(w, &m->work);
+	work_remove(w, &m->work);
+	commit_free(w, m);
+	return WIRE_OK;
+}
+
+int commit_remove(struct store_worker *w, struct work *k, const struct store_result *r)
+{
+	struct commit_put *m = malloc(sizeof *m);
+
+	if (!m) {
+		work_leave_unchanged(w, k);
+		return WIRE_EMEMORY;
+	}
+	index_unlock(w->store->index, &k->spot);
+	*m = (struct commit_put){ .work = *k, .result = *r };
+	set_record(m, k->old, NULL, 0);
+	m->record.value_bytes = 0;
+	return submit(w, m, end_remove);
+}

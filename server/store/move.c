@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An item that goes elsewhere, for compaction: a change as any other, by the worker that
+ * owns the heap, of an item that keeps its version and its value.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "server/store/change.h"
+
+/*
+ * The key of what seems to be a live item in a slot that others may write: by words, as
+ * it may tear; the index decides.  0: it seems to be none.
+ *
+ * To ThreadSanitizer the others' plain writes race with this.  They do, and it does no
+ * harm: the bytes are copied once, their number is bounded by what was copied, and they
+ * are used to look the key up and for nothing else.  If the index, with the key's stripe
+ * marked, leads to this very slot, it is the key's live item and is read anew, behind the
+ * mark; if not, store_move() leaves it alone.
+ */
+__attribute__((no_sanitize("thread")))
+static unsigned peek_key(const struct layout_item *item, size_t slot_bytes, uint64_t *key)
+{
+	uint64_t state = __atomic_load_n(&item->state, __ATOMIC_ACQUIRE);
+	uint64_t lengths = __atomic_load_n(&item->lengths, __ATOMIC_RELAXED);
+	unsigned key_bytes = layout_key_bytes(lengths);
+	const uint64_t *from = (const uint64_t *)(const void *)item->data;
+
+	if (layout_state_kind(state) != LAYOUT_LIVE || !key_bytes ||
+	    key_bytes > LAYOUT_KEY_BYTES_MAX ||
+	    layout_item_bytes(key_bytes, layout_value_bytes(lengths)) > slot_bytes)
+		return 0;
+	/* Slots are whole units, so the last word is the slot's, too. */
+	for (unsigned i = 0; i < (key_bytes + 7) / 8; i++)
+		key[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+	return key_bytes;
+}
+
+/* A copy of the item elsewhere in the heap, of the same version, dead as yet; or NULL. */
+static struct layout_item *copy_packed(struct store_worker *w, const struct layout_item *old,
+				       const uint8_t *slab, size_t slab_bytes)
+{
+	uint64_t bytes = item_bytes(old), version = layout_state_version(old->state);
+	struct layout_item *item = heap_alloc_packed(w->heap, bytes);
+
+	if (!item)
+		return NULL;
+	if ((uint8_t *)item >= slab && (uint8_t *)item < slab + slab_bytes) {
+		heap_free_packed(w->heap, item, bytes);
+		return NULL;
+	}
+	memcpy(&item->lengths, &old->lengths, bytes - offsetof(struct layout_item, lengths));
+	item->checksum = item_checksum(w->store, item, version);
+	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
+	return item;
+}
+
+enum store_moved store_move(struct store_worker *w, struct layout_item *old, size_t slot_bytes,
+			    const void *slab, size_t slab_bytes)
+{
+	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
+	struct store_change c = { .key = key, .key_bytes = peek_key(old, slot_bytes, key) };
+	struct work k;
+
+	if (!c.key_bytes)
+		return STORE_MOVED_NOT;
+	c.hash = hash_key(w->store->table->hash_seed, key, c.key_bytes);
+	if (!work_enter(w, &c, &k))
+		return STORE_MOVED_NOT;
+	if (k.old != old) {
+		work_leave_unchanged(w, &k);
+		return STORE_MOVED_NOT;
+	}
+	struct layout_item *item = copy_packed(w, old, slab, slab_bytes);
+	if (!item) {
+		work_leave_unchanged(w, &k);
+		return STORE_MOVED_NOWHERE;
+	}
+	uint64_t bytes = item_bytes(old);
+	work_replace(w, &k, item, layout_word_len_code(k.entry.word));
+	work_leave(w, &k);
+	state_store(old, 0);
+	heap_free_packed(w->heap, old, bytes);
+	return STORE_MOVED;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/store/rmw.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/store/change.h"
+
+#define NUMBER_BYTES_MAX 20u /* "-9223372036854775808" */
+
+bool compute_parse(const uint8_t *text, uint64_t bytes, int64_t *number)
+{
+	bool negative = bytes && text[0] == '-';
+	uint64_t at = negative, n = 0;
+
+	if (bytes == at || bytes > NUMBER_BYTES_MAX)
+		return false;
+	if (text[at] == '0' && bytes > 1)
+		return false;
+	for (; at < bytes; at++) {
+		unsigned digit = (unsigned)text[at] - '0';
+		if (digit > 9 || __builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, digit, &n))
+			return false;
+	}
+	if (n > (uint64_t)INT64_MAX + negative)
+		return false;
+	*number = negative ? (int64_t)(0 - n) : (int64_t)n;
+	return true;
+}
+
+bool compute_init(struct compute *x, const struct wire_request *q, const void *value)
+{
+	x->op = (enum wire_op)q->op;
+	if (x->op != WIRE_INCR)
+		return true;
+	if (q->value_bytes != sizeof x->incr)
+		return false;
+	memcpy(&x->incr, value, sizeof x->incr);
+	x->has_initial = q->flags & WIRE_INITIAL;
+	return true;
+}
+
+static const uint8_t *value_of(const struct layout_item *item)
+{
+	return item->data + layout_key_bytes(item->lengths);
+}
+
+static int incr(struct compute *x, struct store_change *c, const struct layout_item *old)
+{
+	int64_t from = x->incr.initial;
+
+	if (!old && !x->has_initial)
+		return WIRE_NOT_FOUND;
+	if (old && !compute_parse(value_of(old), layout_value_bytes(old->lengths), &from))
+		return WIRE_ENUMBER;
+	if (__builtin_add_overflow(from, x->incr.delta, &x->number))
+		return WIRE_ERANGE;
+	c->value_bytes = (uint64_t)snprintf((char *)x->buf, sizeof x->buf, "%lld",
+					    (long long)x->number);
+	c->value = x->buf;
+	return WIRE_OK;
+}
+
+static int append(struct store_worker *w, struct compute *x, struct store_change *c,
+		  const struct layout_item *old)
+{
+	uint64_t before = old ? layout_value_bytes(old->lengths) : 0;
+	uint64_t after = before + c->value_bytes;
+	uint8_t *to = x->buf;
+
+	if (after > LAYOUT_VALUE_BYTES_MAX)
+		return WIRE_ETOOBIG;
+	if (!old)
+		return WIRE_OK;
+	if (layout_item_bytes(c->key_bytes, after) > LAYOUT_INPLACE_BYTES_MAX) {
+		c->item = store_item_new(w, c->key, c->key_bytes, after, c->expiry_ms);
+		if (!c->item)
+			return WIRE_EMEMORY;
+		to = c->item->data + c->key_bytes;
+	}
+	memcpy(to, value_of(old), before);
+	memcpy(to + before, c->value, c->value_bytes);
+	c->value = to;
+	c->value_bytes = after;
+	if (c->item)
+		store_item_seal(w, c->item);
+	return WIRE_OK;
+}
+
+/* Only the header changes, whose checksum is over all of the item. */
+static int touch(struct store_worker *w, struct compute *x, struct store_change *c,
+		 const struct layout_item *old)
+{
+	struct layout_item *head = (struct layout_item *)x->buf;
+
+	if (!old)
+		return WIRE_NOT_FOUND;
+	uint64_t version = next_version(w->store);
+	memcpy(head, old, sizeof *head + c->key_bytes);
+	head->state = layout_state(version, LAYOUT_LIVE, 0);
+	head->expiry_ms = c->expiry_ms;
+	c->value_bytes = layout_value_bytes(old->lengths);
+	head->checksum = hash_item_split(head, c->key_bytes, value_of(old), c->value_bytes, version,
+					 table_offset(w->store->table, old));
+	c->head = head;
+	return WIRE_OK;
+}
+
+int compute_run(struct store_worker *w, struct store_change *c, const struct layout_item *old)
+{
+	struct compute *x = c->compute;
+
+	if (x->op == WIRE_TOUCH)
+		return touch(w, x, c, old);
+	if (old)
+		c->expiry_ms = old->expiry_ms; /* it keeps its own */
+	return x->op == WIRE_INCR ? incr(x, c, old) : append(w, x, c, old);
+}

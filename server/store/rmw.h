@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * compute.h -- changes whose value comes from the old one: counters, append, touch.
+ */
+#ifndef SERVER_COMPUTE_H
+#define SERVER_COMPUTE_H
+
+#include "server/store/store.h"
+
+/* Lives as long as the store_put that it is for. */
+struct compute {
+	enum wire_op op;         /* WIRE_INCR, WIRE_APPEND, WIRE_TOUCH */
+	struct wire_incr incr;
+	bool has_initial;
+	int64_t number;          /* WIRE_INCR: the new one */
+	/* The new value where it is short; the new header and key of a WIRE_TOUCH. */
+	uint8_t buf[LAYOUT_INPLACE_BYTES_MAX] __attribute__((aligned(8)));
+};
+
+/* False if the request makes no sense.  `value`: what stands behind its key. */
+bool compute_init(struct compute *compute, const struct wire_request *request,
+		  const void *value);
+
+/*
+ * Completes a change: sets value and value_bytes (in change->compute or in the old
+ * item), or item (new memory), or head; and expiry_ms.  `old` is NULL if there is
+ * no such key.  Caller: has the key's stripe marked, and no bucket locked.  An enum
+ * wire_status; if it is not WIRE_OK, nothing was allocated.
+ */
+int compute_run(struct store_worker *worker, struct store_change *change,
+		const struct layout_item *old);
+
+/* Decimal text as compute_run writes it, and nothing else: "-17", not "007". */
+bool compute_parse(const uint8_t *text, uint64_t bytes, int64_t *number);
+
+#endif

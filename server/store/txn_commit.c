@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A transaction with a database: its records are written first, all in one batch, while
+ * its marks stay up; when they come back it takes effect, or is as if it had never been.
+ *
+ * Failure: refused records undo it.  Of those that may be on the disk or not the client is
+ * told so, and the old values are written behind them; as where memory is short then.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/store/txn_impl.h"
+
+
+struct txn_commit {
+	struct commit base; /* first */
+	struct txn txn;
+	struct txn_key key[LAYOUT_TXN_KEYS_MAX];
+	struct durable_record record[LAYOUT_TXN_KEYS_MAX];
+	int undone; /* what to answer when it is */
+};
+
+static bool is_change(const struct txn_key *k)
+{
+	return k->kind == WIRE_TXN_PUT || (k->kind == WIRE_TXN_DELETE && k->old);
+}
+
+static struct durable_record record_of(const struct txn_key *k, const struct layout_item *item)
+{
+	const struct layout_item *any = item ? item : k->item;
+	struct durable_record r = { .key = any->data,
+				    .key_bytes = layout_key_bytes(any->lengths) };
+
+	if (item) {
+		r.value = item->data + r.key_bytes;
+		r.value_bytes = layout_value_bytes(item->lengths);
+		r.version = layout_state_version(item->state);
+		r.expiry_ms = item->expiry_ms;
+	}
+	return r;
+}
+
+/* The keys as they are to be, or, to undo that, as they were. */
+static void set_records(struct txn_commit *m, bool as_before)
+{
+	struct durable_op *op = &m->base.op;
+
+	op->records = m->record;
+	op->count = 0;
+	for (unsigned i = 0; i < m->txn.count; i++) {
+		const struct txn_key *k = &m->key[i];
+		if (!is_change(k))
+			continue;
+		struct durable_record *r = &m->record[op->count++];
+		*r = record_of(k, as_before ? k->old : k->item ? k->item : k->old);
+		if (!as_before && k->kind == WIRE_TXN_DELETE)
+			r->version = r->value_bytes = 0;
+	}
+}
+
+static int take_back(struct txn_commit *m, int answer)
+{
+	m->base.op.is_undo = true;
+	m->undone = answer;
+	set_records(m, true);
+	durable_submit(m->txn.store->durable, &m->base.op);
+	return STORE_COMMIT;
+}
+
+static int leave(struct store_worker *w, struct txn_commit *m, int answer)
+{
+	w->commits--;
+	free(m);
+	return answer;
+}
+
+/* The records came back. */
+static int end(struct store_worker *w, struct commit *base, struct store_result *r)
+{
+	struct txn_commit *m = (struct txn_commit *)base;
+	struct txn *t = &m->txn;
+
+	if (base->op.is_undo || base->op.result == DURABLE_REFUSED) {
+		txn_undo(t);
+		return leave(w, m, base->op.is_undo ? m->undone : WIRE_EDISK);
+	}
+	if (base->op.result == DURABLE_UNKNOWN) {
+		take_back(m, STORE_SILENT);
+		return WIRE_EUNKNOWN;
+	}
+	if (!txn_publish(t))
+		return take_back(m, WIRE_EMEMORY);
+	txn_finish(t);
+	txn_account(t);
+	r->version = t->version;
+	return leave(w, m, WIRE_OK);
+}
+
+/* STORE_COMMIT; or WIRE_EMEMORY, and WIRE_OK if there is nothing to write. */
+int txn_commit_begin(struct txn *t)
+{
+	struct txn_commit *m = calloc(1, sizeof *m);
+
+	if (!m)
+		return WIRE_EMEMORY;
+	m->txn = *t;
+	m->txn.key = m->key;
+	memcpy(m->key, t->key, t->count * sizeof *t->key);
+	for (unsigned i = 0; i < t->count; i++) {
+		/* The request's memory is gone by then. */
+		const struct layout_item *item = m->key[i].item ? m->key[i].item : m->key[i].old;
+		m->key[i].change.key = item ? item->data : NULL;
+		m->key[i].change.value = NULL;
+	}
+	m->base.end = end;
+	set_records(m, false);
+	if (m->base.op.count)
+		return commit_begin(t->worker, &m->base);
+	free(m);
+	return WIRE_OK;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * table.h -- the two memory regions that clients see, and who owns which part.
+ *
+ * Made once, before any worker runs; the pointers never change afterwards.
+ */
+#ifndef SERVER_TABLE_H
+#define SERVER_TABLE_H
+
+#include <stdatomic.h>
+
+#include "common/err.h"
+#include "common/layout.h"
+#include "common/verbs.h"
+#include "server/table/region.h"
+
+struct table {
+	const struct verbs *verbs;
+	uint8_t *base;
+	uint64_t bytes;
+	uint64_t unit_mask; /* of words of the index */
+	struct layout_header *header;
+
+	/* Lock words: changed through the NIC only; kvd's CPUs only load. */
+	_Atomic uint64_t *locks;
+	uint64_t stripes;
+	uint64_t locks_bytes;
+
+	uint64_t hash_seed; /* of keys; before the first one */
+
+	/* One mark per stripe: changed by workers only, by exchange. */
+	_Atomic uint32_t *marks;
+	uint64_t marks_offset;
+
+	struct layout_scratch *scratch;
+	uint64_t scratch_offset;
+	unsigned workers;
+
+	/* Offsets of the index segments; 0 = not allocated. */
+	_Atomic uint64_t *dir;
+	uint64_t dir_offset;
+	uint64_t dir_entries;
+	uint64_t segment_bytes;
+
+	uint64_t heap_offset;
+	struct region *region;
+
+	/* What peers use; replaced when a user is revoked (gate.h), which has the lock. */
+	struct ibv_mr *mr;
+	struct ibv_mr *locks_mr;
+	_Atomic uint32_t lkey; /* of mr, for workers */
+	/* kvd's own way to the locks: its rkey is never given out. */
+	struct ibv_mr *own_locks_mr;
+};
+
+struct table_keys {
+	struct ibv_mr *mr, *locks_mr;
+};
+
+#define TABLE_BYTES_MIN (16ull << 20)
+
+/* Reserves the memory of a table of `bytes` in all.  0, or -1 after setting err. */
+int table_new(const struct verbs *v, uint64_t bytes, unsigned workers, struct table **table,
+	      struct err *err);
+void table_delete(struct table **table);
+
+/* Registers both regions.  0, or -1 after setting err. */
+int table_register(struct table *table, struct ibv_pd *pd, struct err *err);
+void table_unregister(struct table *table);
+
+/* Other rkeys: registers both regions once more, puts that in the place of what is there,
+ * takes the old ones away: whoever uses those loses his queue pair. */
+int table_keys_new(struct table *table, struct ibv_pd *pd, struct table_keys *keys,
+		   struct err *err);
+void table_keys_swap(struct table *table, const struct table_keys *keys, struct table_keys *old);
+void table_keys_delete(struct table *table, struct table_keys *keys);
+
+/* All that the keys cost: index, marks, locks, items, what the allocator keeps. */
+uint64_t table_used_bytes(const struct table *table);
+
+static inline uint64_t table_offset(const struct table *table, const void *ptr)
+{
+	return (uint64_t)((const uint8_t *)ptr - table->base);
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A worker's connections.
+ *
+ * Teardown of one: its queue pair goes to error, what was under way is flushed through
+ * the completion queue, and after the last of it (or LAST_WQE for what was received, or a
+ * second at the latest) the main thread destroys it.
+ */
+#include "common/log.h"
+#include "common/log_limit.h"
+#include "server/worker/worker_impl.h"
+
+static struct conn **map_slot(struct worker *w, uint32_t qp_num)
+{
+	struct conn **at = &w->map[qp_num % WORKER_MAP];
+
+	while (*at && (*at)->qp->qp_num != qp_num)
+		at = &(*at)->map_next;
+	return at;
+}
+
+struct conn *worker_find(struct worker *w, uint32_t qp_num)
+{
+	return *map_slot(w, qp_num);
+}
+
+void worker_adopt(struct worker *w, struct conn *c)
+{
+	struct conn **at = map_slot(w, c->qp->qp_num);
+
+	c->map_next = NULL;
+	*at = c;
+	w->credits += c->credits;
+	c->worker_next = w->conns;
+	c->worker_prev = &w->conns;
+	if (w->conns)
+		w->conns->worker_prev = &c->worker_next;
+	w->conns = c;
+}
+
+/* Gives back the buffers; intake_retry(), which may be running, drops the rest. */
+static void forget_deferred(struct worker *w, const struct conn *c)
+{
+	for (uint32_t i = 0; i < w->deferred_count; i++) {
+		struct deferred *d = &w->deferred[i];
+		if (d->conn != c)
+			continue;
+		w->rx_free[w->rx_free_count++] = d->buffer;
+		d->conn = NULL;
+	}
+}
+
+void conn_close(struct conn *c, const char *reason)
+{
+	struct worker *w = c->worker;
+
+	if (c->state == CONN_CLOSING)
+		return;
+	log_limited(LOG_LEVEL_INFO, reason, "connection %llu from %s closed: %s",
+		    (unsigned long long)c->connection_id, c->peer.text, reason);
+	if (c->state == CONN_READY)
+		atomic_fetch_sub_explicit(&w->server->connections, 1, memory_order_relaxed);
+	else
+		atomic_fetch_sub_explicit(&w->server->pending, 1, memory_order_relaxed);
+	__atomic_store_n(&c->state, CONN_CLOSING, __ATOMIC_RELAXED); /* look_after() looks */
+	c->close_ns = clock_ns() + CLOSE_NS_MAX;
+	link_qp_set_error(w->server->verbs, c->qp);
+	w->closing++;
+	forget_deferred(w, c);
+	if (w->server->locker)
+		locker_forget(w->server->locker, c, c->lock_note);
+	else
+		atomic_store(&c->lock_idle, true);
+}
+
+static void bury(struct worker *w, struct conn *c)
+{
+	worker_take_inbox(w); /* the locker's last answers to it */
+	struct conn **at = map_slot(w, c->qp->qp_num);
+
+	if (c->is_dirty)
+		reply_flush(w);
+	if (c->copy)
+		store_item_delete(&w->store, c->copy);
+	*at = c->map_next;
+	*c->worker_prev = c->worker_next;
+	if (c->worker_next)
+		c->worker_next->worker_prev = c->worker_prev;
+	w->closing--;
+	w->credits -= c->credits;
+	atomic_fetch_sub_explicit(&w->load, 1, memory_order_relaxed);
+	conn_done(c);
+}
+
+/* Whether nothing of a closing connection is under way any more. */
+static bool is_drained(const struct conn *c, uint64_t now)
+{
+	if (!atomic_load(&c->lock_idle))
+		return false;
+	if (c->pulls || c->reads_held)
+		return false; /* its READs write into table memory until they complete */
+	if (c->commits)
+		return false; /* nobody may have its locks before its changes are through */
+	return now >= c->close_ns || (!c->sends && atomic_load(&c->last_wqe));
+}
+
+static const char *drop_reason(struct conn *c)
+{
+	const char *why = atomic_load(&c->drop_reason);
+
+	return why ? why : "disconnected by the peer";
+}
+
+void worker_conns_progress(struct worker *w, bool idle)
+{
+	uint64_t now = clock_ns();
+	struct conn *next;
+
+	for (struct conn *c = w->conns; c; c = next) {
+		next = c->worker_next;
+		if (c->state != CONN_CLOSING && atomic_load(&c->disconnected))
+			conn_close(c, drop_reason(c));
+		/* Only with an empty completion queue is nothing of it left there. */
+		if (c->state == CONN_CLOSING && idle && is_drained(c, now))
+			bury(w, c);
+	}
+}
+
+struct conn *worker_find_id(struct worker *w, uint64_t connection)
+{
+	struct conn *c = w->conns;
+
+	while (c && (c->connection_id & LAYOUT_LOCK_CONNECTION_MASK) != connection)
+		c = c->worker_next;
+	return c && c->state == CONN_READY ? c : NULL;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The first message of a connection: proofs, then rights. */
+#include <string.h>
+
+#include "common/log.h"
+#include "common/log_limit.h"
+#include "server/worker/request_impl.h"
+
+/* It is told after a while, and closed: see burial.c. */
+static enum request_fate deny(struct request *r)
+{
+	struct conn *c = r->conn;
+
+	atomic_fetch_add_explicit(&r->worker->server->denied, 1, memory_order_relaxed);
+	log_limited(LOG_LEVEL_WARN, "a hello that proves nothing",
+		    "%s: a hello that proves nothing (user '%.*s')", c->peer.text,
+		    auth_name_is_good((const char *)r->key, r->head->key_bytes) ? r->head->key_bytes : 0,
+		    (const char *)r->key);
+	c->hello_id = r->head->request_id;
+	__atomic_store_n(&c->state, CONN_DENIED, __ATOMIC_RELAXED);
+	atomic_store(&c->denied_ns, clock_ns());
+	return REQUEST_DONE;
+}
+
+static struct wire_welcome welcome_of(const struct server *s, const struct conn *c)
+{
+	const struct table *t = s->table;
+
+	return (struct wire_welcome){
+		.table_addr = (uintptr_t)t->base,
+		.table_bytes = t->bytes,
+		.lock_addr = (uintptr_t)t->locks,
+		.stripes = t->stripes,
+		.marks_offset = t->marks_offset,
+		.scratch_offset = t->scratch_offset,
+		.dir_offset = t->dir_offset,
+		.dir_entries = t->dir_entries,
+		.segment_bytes = t->segment_bytes,
+		.connection_id = c->connection_id,
+		.instance = s->instance,
+		.hash_seed = t->hash_seed,
+		.workers = t->workers,
+		.credits = c->credits,
+		.message_bytes_max = WIRE_MESSAGE_BYTES_MAX,
+		.hints_every = s->store->evict ? EVICT_HINTS_EVERY : 0,
+		.hint_shift = s->store->evict ? evict_hint_shift(s->store->evict) : 0,
+	};
+}
+
+/* Remote rights and rkeys come here, and nowhere else. */
+enum request_fate request_hello(struct request *r)
+{
+	struct server *s = r->worker->server;
+	struct conn *c = r->conn;
+	struct tx *tx;
+
+	if (!conn_check_rights(c, 0)) {
+		conn_close(c, "its queue pair has remote rights that nobody gave it");
+		return REQUEST_DONE;
+	}
+	atomic_store(&c->said_hello, true);
+	if (!gate_admit(s->gate, c, r->head, r->key, r->value))
+		return deny(r);
+	int rc = link_qp_set_access(s->verbs, c->qp, gate_rights(s, c->user.role));
+	if (rc) {
+		log_error("can't give %s its rights: %s", c->peer.text, strerror(rc));
+		conn_close(c, "its queue pair can't be given remote rights");
+		return REQUEST_DONE;
+	}
+	if (!conn_check_rights(c, gate_rights(s, c->user.role))) {
+		conn_close(c, "its queue pair has other remote rights than its user");
+		return REQUEST_DONE;
+	}
+	c->fate = fate_ring_new(gate_secret(s->gate, &c->user, r->head->value_checksum), c->credits);
+	if (!c->fate) {
+		conn_close(c, "no memory for it");
+		return REQUEST_DONE;
+	}
+	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* look_after() looks */
+	c->held_addr = r->head->value_addr;
+	c->held_rkey = r->head->value_rkey;
+	c->takes_notices = r->head->flags & WIRE_NOTICES;
+	atomic_fetch_add_explicit(&s->connections, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&s->pending, 1, memory_order_relaxed);
+	tx = reply_new(r->worker, c, r->head, WIRE_OK);
+	struct wire_welcome welcome = welcome_of(s, c);
+	reply_send(r->worker, tx,
+		   gate_welcome(s->gate, c, r->head, r->value, &welcome, reply_payload(tx)));
+	return REQUEST_DONE;
+}

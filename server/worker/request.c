@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One request: checked against every limit before anything is looked at, then
+ * executed, then answered.  A request that is malformed closes its connection.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "server/store/change.h"
+#include "server/store/rmw.h"
+#include "server/worker/request_impl.h"
+#include "server/store/txn.h"
+
+static void count(_Atomic uint64_t *counter)
+{
+	/* Only this worker writes it; others read. */
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+enum request_fate request_answer(struct request *r, enum wire_status status)
+{
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
+
+	if (status != WIRE_OK)
+		count(status == WIRE_NOT_FOUND ? &r->worker->stats.not_found
+					       : &r->worker->stats.failed);
+	reply_send(r->worker, tx, 0);
+	return REQUEST_DONE;
+}
+
+/* The user's role is too small for it. */
+static enum request_fate forbid(struct request *r)
+{
+	atomic_fetch_add_explicit(&r->worker->server->forbidden, 1, memory_order_relaxed);
+	return request_answer(r, WIRE_EDENIED);
+}
+
+static enum request_fate answer_result(struct request *r, enum wire_status status,
+				       const struct store_result *result)
+{
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
+
+	if (status != WIRE_OK)
+		count(status == WIRE_NOT_FOUND ? &r->worker->stats.not_found
+					       : &r->worker->stats.failed);
+	reply_send_result(r->worker, tx, result);
+	return REQUEST_DONE;
+}
+
+enum request_fate request_keep(struct request *r)
+{
+	struct commit *m = r->worker->store.commit;
+
+	m->conn = r->conn;
+	m->request = *r->head;
+	r->conn->commits++;
+	m->begun_ns = timing_keep(r->worker, m->key, r->key, r->head->key_bytes);
+	return REQUEST_DONE;
+}
+
+static struct store_change change_of(const struct request *r)
+{
+	const struct wire_request *q = r->head;
+	uint64_t ttl = q->ttl_ms;
+
+	return (struct store_change){
+		.hash = r->hash ? *r->hash
+				: hash_key(r->worker->server->table->hash_seed, r->key, q->key_bytes),
+		.key = r->key,
+		.key_bytes = q->key_bytes,
+		.value = r->value,
+		.value_bytes = q->value_bytes,
+		.token = q->token,
+		.expiry_ms = ttl ? store_clock_ms(r->worker->server->store) + ttl : 0,
+		.version = q->version,
+		.flags = q->flags,
+	};
+}
+
+static enum request_fate do_ping(struct request *r)
+{
+	return request_answer(r, WIRE_OK);
+}
+
+/* Of one-sided GETs, for eviction; nothing in it is believed. */
+static enum request_fate do_hints(struct request *r)
+{
+	struct evict *evict = r->worker->server->store->evict;
+	uint32_t hint;
+
+	for (uint64_t at = 0; at + sizeof hint <= r->head->value_bytes; at += sizeof hint) {
+		memcpy(&hint, r->value + at, sizeof hint);
+		evict_note_hint(evict, hint);
+	}
+	return request_answer(r, WIRE_OK);
+}
+
+static void drop_copy(struct request *r)
+{
+	if (r->conn->copy)
+		store_item_delete(&r->worker->store, r->conn->copy);
+	r->conn->copy = NULL;
+}
+
+static enum request_fate do_get(struct request *r)
+{
+	struct store_change key = change_of(r);
+	struct store_result result = { 0 };
+	struct layout_item *copy;
+
+	if (r->head->flags & WIRE_HEAD) {
+		int found = store_head(&r->worker->store, &key, &result);
+		return found == STORE_ASIDE
+			       ? REQUEST_ASIDE
+			       : answer_result(r, (enum wire_status)found, &result);
+	}
+	drop_copy(r);
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	int status = store_get(&r->worker->store, &key, reply_payload(tx), REPLY_PAYLOAD_MAX,
+			       &result, &copy);
+	struct wire_reply *reply = reply_head(tx);
+	if (status == STORE_ASIDE) {
+		tx_free(r->worker, tx);
+		return REQUEST_ASIDE;
+	}
+	size_t payload = 0;
+	reply->status = (uint8_t)status;
+	if (status == WIRE_OK) {
+		payload = copy ? 0 : result.value_bytes;
+		reply->version = result.version;
+		reply->value_bytes = result.value_bytes;
+		reply->word = result.expiry_ms;
+		if (copy) {
+			r->conn->copy = copy;
+			reply->flags = WIRE_COPY;
+			reply->word = layout_word(
+				table_offset(r->worker->server->table, copy) / LAYOUT_UNIT_BYTES,
+				layout_len_encode(layout_item_bytes(key.key_bytes,
+								    result.value_bytes)),
+				0);
+		}
+	}
+	reply_send(r->worker, tx, payload);
+	return REQUEST_DONE;
+}
+
+static enum request_fate do_release(struct request *r)
+{
+	drop_copy(r);
+	return request_answer(r, WIRE_OK);
+}
+
+static enum request_fate do_put(struct request *r)
+{
+	const struct wire_request *q = r->head;
+	struct store_result result = { 0 };
+
+	if (q->value_bytes > LAYOUT_VALUE_BYTES_MAX)
+		return request_answer(r, WIRE_ETOOBIG);
+	if (!store_fits(r->worker->server->store, layout_item_bytes(q->key_bytes, q->value_bytes)))
+		return request_answer(r, WIRE_EMEMORY);
+	if (q->flags & WIRE_PULL)
+		return pull_start(r->worker, r->conn, q, r->key, r->value);
+	struct store_change c = change_of(r);
+	int status = store_put(&r->worker->store, &c, &result);
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	if (status == STORE_COMMIT)
+		return request_keep(r);
+	return answer_result(r, (enum wire_status)status, &result);
+}
+
+static enum request_fate do_delete(struct request *r)
+{
+	struct store_change c = change_of(r);
+	struct store_result result = { 0 };
+	int status = store_remove(&r->worker->store, &c, &result);
+
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	if (status == STORE_COMMIT)
+		return request_keep(r);
+	return answer_result(r, (enum wire_status)status, &result);
+}
+
+/* Reads the keys of a transaction; false if they don't fill the message exactly. */
+static bool parse_txn(const struct request *r, struct txn_key *keys)
+{
+	const uint8_t *at = r->value, *end = r->value + r->head->value_bytes;
+	uint64_t seed = r->worker->server->table->hash_seed;
+
+	for (uint64_t i = 0; i < r->head->version; i++) {
+		struct wire_txn w;
+		if ((size_t)(end - at) < sizeof w)
+			return false;
+		memcpy(&w, at, sizeof w);
+		at += sizeof w;
+		if (!w.key_bytes || w.key_bytes > LAYOUT_KEY_BYTES_MAX || w.kind > WIRE_TXN_DELETE ||
+		    (w.kind != WIRE_TXN_PUT && w.value_bytes) ||
+		    (size_t)(end - at) < (size_t)w.key_bytes + w.value_bytes)
+			return false;
+		keys[i] = (struct txn_key){
+			.kind = (enum wire_txn_kind)w.kind,
+			.version = w.version,
+			.change = { .hash = hash_key(seed, at, w.key_bytes), .key = at,
+				    .key_bytes = w.key_bytes, .value = at + w.key_bytes,
+				    .value_bytes = w.value_bytes },
+		};
+		at += w.key_bytes + w.value_bytes;
+	}
+	return at == end;
+}
+
+static bool txn_changes(const struct txn_key *keys, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (keys[i].kind != WIRE_TXN_CHECK)
+			return true;
+	return false;
+}
+
+static enum request_fate do_txn(struct request *r)
+{
+	struct txn_key keys[LAYOUT_TXN_KEYS_MAX];
+	struct store_result result = { .bucket = ~0ull };
+	unsigned failed = 0;
+
+	if (!r->head->version || r->head->version > LAYOUT_TXN_KEYS_MAX || !parse_txn(r, keys))
+		return request_answer(r, WIRE_EINVALID);
+	if (r->conn->user.role < ROLE_WRITE && txn_changes(keys, (unsigned)r->head->version))
+		return forbid(r);
+	int status = txn_run(&r->worker->store, keys, (unsigned)r->head->version, r->head->token,
+			     &result.version, &failed);
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	if (status == STORE_COMMIT)
+		return request_keep(r);
+	result.value_bytes = failed;
+	return answer_result(r, (enum wire_status)status, &result);
+}
+
+/* WIRE_INCR, WIRE_APPEND, WIRE_TOUCH */
+static enum request_fate do_compute(struct request *r)
+{
+	const struct wire_request *q = r->head;
+	struct compute x;
+	struct store_change c = change_of(r);
+	struct store_result result = { 0 };
+
+	if (q->value_bytes > LAYOUT_VALUE_BYTES_MAX)
+		return request_answer(r, WIRE_ETOOBIG);
+	if (!compute_init(&x, q, r->value))
+		return request_answer(r, WIRE_EINVALID);
+	if (q->flags & WIRE_PULL)
+		return pull_start(r->worker, r->conn, q, r->key, r->value);
+	c.compute = &x;
+	int status = store_put(&r->worker->store, &c, &result);
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	if (status == STORE_COMMIT) {
+		r->worker->store.commit->number = x.number;
+		return request_keep(r);
+	}
+	if (q->op == WIRE_INCR && status == WIRE_OK)
+		result.value_bytes = (uint64_t)x.number;
+	return answer_result(r, (enum wire_status)status, &result);
+}
+
+void request_committed(struct worker *w, struct commit *m)
+{
+	struct commit asked = *m; /* which goes */
+	struct store_result result;
+	struct request r = { .worker = w, .conn = asked.conn, .head = &asked.request };
+	int status = commit_end(&w->store, m, &result);
+
+	if (status == STORE_COMMIT || status == STORE_SILENT)
+		return;
+	r.conn->commits--;
+	if (asked.flush) {
+		request_flushed(&r, asked.flush, status);
+		return;
+	}
+	if (asked.request.op == WIRE_INCR && status == WIRE_OK)
+		result.value_bytes = (uint64_t)asked.number;
+	answer_result(&r, (enum wire_status)status, &result);
+	timing_note(w, r.conn, &asked.request, asked.key, asked.begun_ns);
+}
+
+static enum request_fate do_stats(struct request *r)
+{
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	size_t n = stats_json(r->worker->server, (char *)reply_payload(tx), REPLY_PAYLOAD_MAX);
+
+	reply_head(tx)->value_bytes = n;
+	reply_send(r->worker, tx, n);
+	return REQUEST_DONE;
+}
+
+static enum request_fate do_backup(struct request *r)
+{
+	struct server *s = r->worker->server;
+	char path[LAYOUT_KEY_BYTES_MAX + 1], text[600];
+
+	if (!s->durable)
+		return request_answer(r, WIRE_EUNSUPPORTED);
+	if (memchr(r->key, 0, r->head->key_bytes))
+		return request_answer(r, WIRE_EINVALID);
+	memcpy(path, r->key, r->head->key_bytes);
+	path[r->head->key_bytes] = '\0';
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	enum durable_backup b = durable_backup(s->durable, path, text, sizeof text);
+	static_assert((int)BACKUP_RUNNING == WIRE_BACKUP_RUNNING &&
+		      (int)BACKUP_DONE == WIRE_BACKUP_DONE &&
+		      (int)BACKUP_FAILED == WIRE_BACKUP_FAILED, "wire");
+	reply_head(tx)->version = (uint64_t)b;
+	reply_head(tx)->value_bytes = strlen(text);
+	memcpy(reply_payload(tx), text, strlen(text));
+	reply_send(r->worker, tx, strlen(text));
+	return REQUEST_DONE;
+}
+
+/*
+ * Only a connection that is gone for good has a fate to tell: one that kvd still
+ * knows is cut off first.
+ */
+static enum request_fate do_fate(struct request *r)
+{
+	struct server *s = r->worker->server;
+	const struct wire_request *q = r->head;
+	struct fate fate = { .status = WIRE_OK };
+	uint64_t secret = gate_secret(s->gate, &r->conn->user, q->value_checksum);
+
+	/* Looked at first: a connection is known until its fates are kept (burial_one). */
+	bool known = q->version != r->conn->connection_id && server_knows(s, q->version);
+	enum wire_status found = fates_find(s->fates, q->version, secret,
+					    (uint32_t)q->value_bytes, &fate);
+	if (found == WIRE_EUNSUPPORTED && known) {
+		worker_fence_id(s, q->version & LAYOUT_LOCK_CONNECTION_MASK, secret);
+		found = WIRE_EBUSY;
+	}
+	struct tx *tx = reply_new(r->worker, r->conn, q, found);
+	reply_head(tx)->word = fate.status;
+	reply_head(tx)->version = fate.version;
+	reply_head(tx)->value_bytes = fate.value_bytes;
+	reply_send(r->worker, tx, 0);
+	return REQUEST_DONE;
+}
+
+/* A token that names another connection, or none, is a forgery. */
+static bool is_own_token(const struct conn *c, uint64_t token)
+{
+	return token && !(token & LAYOUT_LOCK_WAIT) &&
+	       layout_token_connection(token) ==
+		       (c->connection_id & LAYOUT_LOCK_CONNECTION_MASK);
+}
+
+static enum request_fate do_lock(struct request *r)
+{
+	struct server *s = r->worker->server;
+
+	if (!s->locker)
+		return request_answer(r, WIRE_EUNSUPPORTED);
+	if (r->head->version >= s->table->stripes || !r->head->token)
+		return request_answer(r, WIRE_EINVALID);
+	if (r->head->op == WIRE_LOCK) {
+		if (!locker_wait(s->locker, r->conn, r->head))
+			return request_answer(r, WIRE_EBUSY);
+		r->worker->begun_ns = 0; /* not timed */
+		return REQUEST_DONE; /* the locker answers */
+	}
+	locker_unlock(s->locker, r->head->version, r->head->token);
+	return request_answer(r, WIRE_OK);
+}
+
+static const struct {
+	enum request_fate (*handle)(struct request *r);
+	enum role role; /* that it takes */
+	bool has_key;
+	bool has_value;
+	bool may_lack_key;
+} ops[WIRE_OPS] = {
+	[WIRE_HELLO] = { request_hello, ROLE_NONE, true, true, true },
+	[WIRE_PING] = { do_ping, ROLE_READ, false, true, false },
+	[WIRE_GET] = { do_get, ROLE_READ, true, false, false },
+	[WIRE_PUT] = { do_put, ROLE_WRITE, true, true, false },
+	[WIRE_DELETE] = { do_delete, ROLE_WRITE, true, false, false },
+	[WIRE_KEYS] = { request_keys, ROLE_READ, true, false, true },
+	[WIRE_FLUSH] = { request_flush, ROLE_ADMIN, false, false, false },
+	[WIRE_STATS] = { do_stats, ROLE_READ, false, false, false },
+	[WIRE_RELEASE] = { do_release, ROLE_READ, false, false, false },
+	[WIRE_LOCK] = { do_lock, ROLE_WRITE, false, false, false },
+	[WIRE_UNLOCK] = { do_lock, ROLE_WRITE, false, false, false },
+	[WIRE_FATE] = { do_fate, ROLE_WRITE, false, false, false },
+	[WIRE_TXN] = { do_txn, ROLE_READ, false, true, false }, /* one that changes something: more */
+	[WIRE_INCR] = { do_compute, ROLE_WRITE, true, true, false },
+	[WIRE_APPEND] = { do_compute, ROLE_WRITE, true, true, false },
+	[WIRE_TOUCH] = { do_compute, ROLE_WRITE, true, false, false },
+	[WIRE_HINTS] = { do_hints, ROLE_READ, false, true, false },
+	[WIRE_BACKUP] = { do_backup, ROLE_ADMIN, true, false, false },
+};
+
+/* What is wrong with a message, or NULL. */
+static const char *check(const struct conn *c, const struct wire_request *q, uint32_t bytes)
+{
+	if (bytes < sizeof *q)
+		return "a message shorter than its header";
+	if (q->op == 0 || q->op >= WIRE_OPS || !ops[q->op].handle)
+		return "an unknown operation";
+	if (c->state == CONN_DENIED)
+		return "a request after a hello that proved nothing";
+	if ((c->state == CONN_NEW) != (q->op == WIRE_HELLO))
+		return q->op == WIRE_HELLO ? "a second hello" : "a request before its hello";
+	if (q->token && !is_own_token(c, q->token))
+		return "a token that is not its own";
+	bool no_key = !ops[q->op].has_key || (ops[q->op].may_lack_key && !q->key_bytes);
+	if (no_key ? q->key_bytes != 0 : !q->key_bytes || q->key_bytes > LAYOUT_KEY_BYTES_MAX)
+		return "a key length out of bounds";
+	if (q->ttl_ms > WIRE_TTL_MS_MAX)
+		return "a time to live out of bounds";
+	uint64_t behind = bytes - sizeof *q, value = ops[q->op].has_value ? q->value_bytes : 0;
+	if (q->flags & WIRE_PULL) {
+		if ((q->op != WIRE_PUT && q->op != WIRE_APPEND) || !value || !q->segments ||
+		    q->segments > WIRE_SEGMENTS_MAX)
+			return "a pull without a value";
+		value = q->segments * sizeof(struct wire_segment);
+	}
+	if (behind < q->key_bytes || behind - q->key_bytes != value)
+		return "lengths that don't fit the message";
+	return NULL;
+}
+
+void request_malformed(struct conn *c, const char *wrong)
+{
+	atomic_fetch_add_explicit(&c->server->protocol_errors, 1, memory_order_relaxed);
+	/* No client of libkvd sends such: whoever does is to take his time. */
+	knock_failed(c->server->host ? c->server->host->knock : NULL, &c->peer, clock_ns());
+	conn_close(c, wrong);
+}
+
+enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t *message,
+				 uint32_t bytes, const struct hash *hash)
+{
+	const struct wire_request *q = (const struct wire_request *)message;
+	const char *wrong = check(c, q, bytes);
+
+	if (wrong) {
+		request_malformed(c, wrong);
+		return REQUEST_DONE;
+	}
+	if (!w->tx_free)
+		return REQUEST_ASIDE;
+	struct request r = { .worker = w, .conn = c, .head = q, .key = message + sizeof *q,
+			     .value = message + sizeof *q + q->key_bytes, .hash = hash };
+	if (c->user.role < ops[q->op].role)
+		return forbid(&r);
+	enum request_fate fate = ops[q->op].handle(&r);
+	if (fate == REQUEST_DONE)
+		count(&w->stats.requests[q->op]);
+	else
+		count(&w->stats.aside);
+	if (fate == REQUEST_DONE)
+		timing_note(w, c, q, r.key, w->begun_ns);
+	return fate;
+}
+
+bool request_prefetch(const struct worker *w, const uint8_t *message, uint32_t bytes,
+		      struct hash *hash)
+{
+	const struct wire_request *q = (const struct wire_request *)message;
+	const struct table *t = w->server->table;
+
+	if (bytes < sizeof *q || !q->key_bytes || bytes - sizeof *q < q->key_bytes)
+		return false;
+	*hash = hash_key(t->hash_seed, message + sizeof *q, q->key_bytes);
+	uint64_t stripe = layout_stripe(hash->b, t->stripes);
+	__builtin_prefetch((const void *)&t->marks[stripe], 1);
+	__builtin_prefetch((const void *)&t->locks[stripe]);
+	index_prefetch(w->server->store->index, *hash);
+	return true;
+}
+
+void request_answer_busy(struct worker *w, struct conn *c, const uint8_t *message)
+{
+	struct request r = { .worker = w, .conn = c,
+			     .head = (const struct wire_request *)message };
+
+	if (w->tx_free)
+		request_answer(&r, WIRE_EBUSY);
+	timing_note(w, c, r.head, message + sizeof *r.head, w->begun_ns);
+}

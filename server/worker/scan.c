@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pages of keys, in the order of their buckets: to list, or to delete. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/store/change.h"
+#include "server/worker/request_impl.h"
+
+/* Buckets that one WIRE_KEYS or WIRE_FLUSH walks at the most. */
+#define WALK_BUCKETS_MAX 512u
+
+/*
+ * A walk's cursor: bit 0..11 entries of the bucket to skip, 12..19 the bucket's
+ * epoch then, 20..63 the bucket.
+ */
+struct walk {
+	struct request *r;
+	uint8_t *out;
+	size_t bytes;
+	size_t room;
+	bool full;
+};
+
+static uint64_t cursor_pack(uint64_t bucket, unsigned epoch, unsigned skip)
+{
+	return bucket << 20 | (uint64_t)(epoch & 0xff) << 12 | (skip & 0xfff);
+}
+
+static bool add_key(void *arg, const struct layout_item *item)
+{
+	struct walk *k = arg;
+	const struct wire_request *q = k->r->head;
+	unsigned key_bytes = layout_key_bytes(item->lengths);
+	struct wire_key head = { .value_bytes = layout_value_bytes(item->lengths),
+				 .key_bytes = (uint16_t)key_bytes };
+
+	if (key_bytes < q->key_bytes || memcmp(item->data, k->r->key, q->key_bytes))
+		return true;
+	if (item_is_expired(k->r->worker->server->store, item))
+		return true;
+	k->full = sizeof head + key_bytes > k->room - k->bytes;
+	if (k->full)
+		return false;
+	memcpy(k->out + k->bytes, &head, sizeof head);
+	memcpy(k->out + k->bytes + sizeof head, item->data, key_bytes);
+	k->bytes += sizeof head + key_bytes;
+	return true;
+}
+
+/*
+ * Fills k->out from the cursor on; returns the next cursor, 0 at the end.  A page
+ * ends in the middle of a bucket only if the bucket does not fit into an empty
+ * page.
+ */
+static uint64_t walk_page(struct walk *k, uint64_t cursor)
+{
+	struct index *index = k->r->worker->server->store->index;
+	uint64_t bucket = cursor >> 20;
+	unsigned skip = cursor & 0xfff, epoch = (unsigned)(cursor >> 12) & 0xff;
+
+	for (unsigned n = 0; bucket < index_buckets(index); bucket++, n++) {
+		size_t before = k->bytes;
+		if (n == WALK_BUCKETS_MAX)
+			return cursor_pack(bucket, 0, 0);
+		k->full = false;
+		unsigned to = index_walk(index, bucket, skip, &epoch, add_key, k);
+		if (k->full && before == 0)
+			return cursor_pack(bucket, epoch, to);
+		if (k->full) {
+			k->bytes = before;
+			return cursor_pack(bucket, 0, 0);
+		}
+		skip = 0;
+	}
+	return 0;
+}
+
+enum request_fate request_keys(struct request *r)
+{
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	struct walk k = { .r = r, .out = reply_payload(tx), .room = REPLY_PAYLOAD_MAX };
+	uint64_t next = walk_page(&k, r->head->version);
+
+	reply_head(tx)->version = next;
+	reply_head(tx)->value_bytes = k.bytes;
+	reply_send(r->worker, tx, k.bytes);
+	return REQUEST_DONE;
+}
+
+/* A page of keys being deleted, some of which wait for the disk. */
+struct flush {
+	unsigned left;
+	enum wire_status status;
+	uint64_t next; /* cursor */
+};
+
+static enum request_fate answer_flush(struct request *r, const struct flush *f)
+{
+	bool all = f->status == WIRE_OK;
+	struct tx *tx = reply_new(r->worker, r->conn, r->head, f->status);
+
+	/* What was deleted moved the others up: begin with the first of the bucket. */
+	reply_head(tx)->version = all ? f->next & ~0xfffull : r->head->version;
+	reply_send(r->worker, tx, 0);
+	/* What was flushed is not to stay in the workers' caches. */
+	if (all && !f->next)
+		worker_trim_all(r->worker->server);
+	return REQUEST_DONE;
+}
+
+/* Deletes one key; `later` is where it is counted if it waits for the disk. */
+static enum wire_status remove_one(struct request *r, const struct wire_key *key,
+				   struct flush *later)
+{
+	struct store_result result = { 0 };
+	uint64_t seed = r->worker->server->table->hash_seed;
+	struct store_change c = { .hash = hash_key(seed, key->key, key->key_bytes),
+				  .key = key->key,
+				  .key_bytes = key->key_bytes };
+	int status = store_remove(&r->worker->store, &c, &result);
+
+	if (status == STORE_COMMIT) {
+		r->worker->store.commit->flush = later;
+		later->left++;
+		request_keep(r);
+	} else if (status == STORE_ASIDE) {
+		return WIRE_EBUSY;
+	}
+	return WIRE_OK;
+}
+
+/* Deletes a page of keys; the client asks again with the cursor until it is 0. */
+enum request_fate request_flush(struct request *r)
+{
+	uint8_t page[4096];
+	struct walk k = { .r = r, .out = page, .room = sizeof page };
+	struct flush *f = calloc(1, sizeof *f);
+
+	if (!f)
+		return request_answer(r, WIRE_EBUSY);
+	f->next = walk_page(&k, r->head->version);
+	for (uint64_t at = 0; at < k.bytes;) {
+		const struct wire_key *key = (const struct wire_key *)(page + at);
+		if (remove_one(r, key, f) != WIRE_OK)
+			f->status = WIRE_EBUSY;
+		at += sizeof *key + key->key_bytes;
+	}
+	if (f->left)
+		return REQUEST_DONE; /* request_flushed() answers */
+	answer_flush(r, f);
+	free(f);
+	return REQUEST_DONE;
+}
+
+void request_flushed(struct request *r, struct flush *f, int status)
+{
+	if (status != WIRE_OK && status != WIRE_NOT_FOUND)
+		f->status = (enum wire_status)status;
+	if (--f->left)
+		return;
+	answer_flush(r, f);
+	free(f);
+}
