@@ -16,7 +16,7 @@
 #include "bench/enginekit.h"
 #include "bench/histogram.h"
 #include "bench/zipf.h"
-#include "client/raw.h"
+#include "client/api/raw.h"
 
 #define NO_MIRROR SIZE_MAX
 #define MIRROR_DEFAULT ((size_t)64 << 20)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/raw.h"
+#include "client/api/raw.h"
 
 #define KEYS 500u
 #define KEY_BYTES 16u

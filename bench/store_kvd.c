@@ -5,7 +5,7 @@
 #include "bench/clock.h"
 #include "bench/jsonread.h"
 #include "bench/store.h"
-#include "client/raw.h"
+#include "client/api/raw.h"
 
 struct kvd_store {
 	struct store base;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/welcome.h"
+#include "client/cache/welcome.h"
 #include "common/log.h"
 #include "server/worker/server.h"
 #include "tests/fuzz/fuzz.h"

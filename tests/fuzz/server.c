@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "client/session.h"
+#include "client/op/session.h"
 #include "tests/fuzz/clock.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/session.h"
+#include "client/op/session.h"
 #include "tests/lib/fixture.h"
 
 /* One aligned word of a READ, and which bytes of it go where; of a quick reader all of it. */

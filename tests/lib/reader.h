@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * reader.h -- libkvd's GET (client/get.c, as it is) on a table in this process or
+ * reader.h -- libkvd's GET (client/get/get.c, as it is) on a table in this process or
  * in memory shared with it: a READ is a copy, word by word, in an order that a
  * seed chooses, and the words of a GET are sampled one at a time.
  *
- * Linked with client/get.c and its parts, mirror.c, pieces.c and clock.c, it takes the place of the rest of libkvd.
+ * Linked with client/get/get.c and its parts, mirror.c, pieces.c and clock.c, it takes the place of the rest of libkvd.
  */
 #ifndef TESTS_LIB_READER_H
 #define TESTS_LIB_READER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An item that expires, as clients see it whose idea of kvd's clock may be wrong by
- * EPSILON either way.  GETs follow each other.  (protocols.md, 14; client/clock.c)
+ * EPSILON either way.  GETs follow each other.  (protocols.md, 14; client/cache/clock.c)
  *
  * Property: live before `EXPIRY` of kvd's clock and absent from then on, so that
  * nobody finds it live after somebody found it absent.

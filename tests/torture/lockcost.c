@@ -7,7 +7,7 @@
  * Fails if a lock with its GET takes more than one round trip, or a locked update more
  * than three times a compare-and-swap and a message.
  */
-#include "client/raw.h"
+#include "client/api/raw.h"
 #include "tests/torture/kit.h"
 
 const char *server;

@@ -10,7 +10,7 @@
  * ratio is above its goal, or KVD_RATIOS_MARGIN times that.  ROUNDS are of what is
  * READ, messages get a fourth.
  */
-#include "client/raw.h"
+#include "client/api/raw.h"
 #include "tests/torture/kit.h"
 
 const char *server;

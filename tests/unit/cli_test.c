@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "client/cli_files.h"
-#include "client/cli_input.h"
-#include "client/cli_json.h"
-#include "client/cli_window.h"
+#include "client/cli/files.h"
+#include "client/cli/input.h"
+#include "client/cli/json.h"
+#include "client/cli/window.h"
 
 /* ------------------------------------------------------------------- words */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client/clock.h: what a client says of an expiry is true of kvd's clock, whatever
+/* client/cache/clock.h: what a client says of an expiry is true of kvd's clock, whatever
  * the delays and the drift. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "client/clock.h"
+#include "client/cache/clock.h"
 
 #define MS 1000000ull
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client/pieces.h: whatever range of the pieces a work request takes, its gather
+/* client/cache/iov.h: whatever range of the pieces a work request takes, its gather
  * elements are just these bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "client/pieces.h"
+#include "client/cache/iov.h"
 
 enum { BYTES = 1000 };
 

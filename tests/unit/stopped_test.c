@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * kvd stopped at every single instruction of a change: readers on the table
- * (client/get.c) find every key, with the value before or after, never the one
+ * (client/get/get.c) find every key, with the value before or after, never the one
  * before once the one after was seen, and never need to ask.
  *
  * A child changes the table, traced, one instruction at a time; between two

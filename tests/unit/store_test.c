@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The store as workers use it: against a plain model; several workers and a reader
- * (client/get.c) at once, all of what they saw linearizable; and no flipped bit of
+ * (client/get/get.c) at once, all of what they saw linearizable; and no flipped bit of
  * an item ever comes out as a value.
  */
 #include <pthread.h>

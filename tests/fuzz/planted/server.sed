@@ -1,3 +1,3 @@
-# FILE: client/flight.c
+# FILE: client/op/flight.c
 # A reply's operation is looked for wherever its number says.
 s/ || reply->request_id % OPS_MAX >= s->depth) {/) {/

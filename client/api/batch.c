@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Batches: as many in flight as the session's depth, posted with as few doorbells
+ * as that takes. */
+#include "client/op/session.h"
+
+#define POLL_MAX 32
+
+typedef int submit_fn(struct kvd_session *s, struct kvd_item *item, const void *arg);
+
+/* Every item has its result afterwards; the first error among them, or KVD_OK. */
+static int run(struct kvd_session *s, struct kvd_item *items, size_t count, submit_fn *submit,
+	       const void *arg)
+{
+	struct kvd_completion c[POLL_MAX];
+	size_t next = 0, done = 0;
+	int first = KVD_OK;
+
+	while (done < count) {
+		int rc = KVD_OK;
+		for (; next < count && (rc = submit(s, &items[next], arg)) == KVD_OK; next++)
+			;
+		if (rc < 0 && rc != KVD_EBUSY) {
+			items[next++].result = rc;
+			first = first ? first : rc;
+			done++;
+			continue;
+		}
+		int n = kvd_poll(s, c, POLL_MAX, -1);
+		for (int i = 0; i < n; i++) {
+			struct kvd_item *item = c[i].tag;
+			item->result = c[i].result;
+			item->value_bytes = c[i].value_bytes;
+			item->version = c[i].version;
+			if (item->result < 0 && !first)
+				first = item->result;
+		}
+		done += (size_t)(n > 0 ? n : 0);
+	}
+	return first;
+}
+
+static int submit_get(struct kvd_session *s, struct kvd_item *item, const void *arg)
+{
+	(void)arg;
+	return kvd_submit_get(s, item->key, item->key_bytes, item->value, item->value_bytes_max,
+			      item);
+}
+
+static int submit_put(struct kvd_session *s, struct kvd_item *item, const void *arg)
+{
+	return kvd_submit_put_with(s, item->key, item->key_bytes, item->value, item->value_bytes,
+				   arg, item);
+}
+
+static int begin(struct kvd_session *s)
+{
+	if (flight_settle(s))
+		return err_set(&s->err, KVD_EINVAL,
+			       "operations are in flight: take their completions with kvd_poll first");
+	return 0;
+}
+
+int kvd_mget(kvd_session *s, struct kvd_item *items, size_t count)
+{
+	int rc = begin(s);
+
+	return rc ? rc : run(s, items, count, submit_get, NULL);
+}
+
+int kvd_mput(kvd_session *s, struct kvd_item *items, size_t count,
+	     const struct kvd_change *change)
+{
+	int rc = begin(s);
+
+	return rc ? rc : run(s, items, count, submit_put, change);
+}

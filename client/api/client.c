@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A client and its sessions, from beginning to end. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <sys/random.h>
+
+#include "client/op/session.h"
+#include "common/space.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+const char *kvd_version(void)
+{
+	return PACKAGE_VERSION;
+}
+
+const char *kvd_strerror(int result)
+{
+	static const char *const words[] = {
+		"ok", "invalid argument", "out of memory", "not connected",
+		"connection lost: the change may have happened", "timed out", "the table is full",
+		"too big", "busy", "protocol error", "no RDMA device", "buffer too small",
+		"the lock was lost", "the value is not a number", "the number is out of range",
+		"denied",
+		"the server's disk is full or broken",
+	};
+
+	if (result == KVD_NOT_FOUND)
+		return "not found";
+	if (result == KVD_CONDITION)
+		return "the condition was false";
+	if (result > 0 || result < KVD_EDISK)
+		return "unknown result";
+	return words[-result];
+}
+
+#define UNLOCK_NS_MAX 100000000ull
+#define ADDRESS_BYTES_MAX 300u
+
+/* ------------------------------------------------------------------ client */
+
+static int set_options(struct kvd_client *c, const struct kvd_options *options)
+{
+	struct kvd_options *o = &c->options;
+
+	if (options && (options->size < sizeof options->size || options->size > sizeof *options))
+		return err_set(&c->err, KVD_EINVAL,
+			       "options.size is %zu: set it to sizeof(struct kvd_options)",
+			       options->size);
+	if (options)
+		memcpy(o, options, options->size);
+	if (o->timeout_ms < 0 || o->depth < 0 || o->depth > DEPTH_MAX || o->poll < 0 ||
+	    o->poll > KVD_POLL_EVENT || o->get < 0 || o->get > KVD_GET_MESSAGE)
+		return err_set(&c->err, KVD_EINVAL,
+			       "an option is out of range (timeout_ms >= 0, depth 0 to %d, poll 0 to 2, get 0 or 1)",
+			       DEPTH_MAX);
+	if (!o->timeout_ms)
+		o->timeout_ms = TIMEOUT_MS_DEFAULT;
+	if (!o->depth)
+		o->depth = DEPTH_DEFAULT;
+	if (!o->mirror_bytes)
+		o->mirror_bytes = MIRROR_BYTES_DEFAULT;
+	return 0;
+}
+
+/* As people call it, in what errors say. */
+static void name_space(struct addr *addr, const char *space)
+{
+	size_t bytes = strlen(addr->text);
+
+	if (*space)
+		snprintf(addr->text + bytes, sizeof addr->text - bytes, "/%s", space);
+}
+
+/* Where to, and which of the tables there. */
+static int set_server(struct kvd_client *c, const char *server)
+{
+	const char *name = c->options.namespace_name ? c->options.namespace_name
+						     : secure_getenv("KVD_NAMESPACE");
+	char address[ADDRESS_BYTES_MAX], space[SPACE_NAME_BYTES_MAX + 1];
+	struct addr all[CLIENT_ADDRS_MAX];
+
+	c->options.namespace_name = NULL; /* the caller's memory */
+	if (!server)
+		return err_set(&c->err, KVD_EINVAL, "no server was given");
+	if (space_split(server, address, sizeof address, space, &c->err))
+		return KVD_EINVAL;
+	if (!*space && name && *name) {
+		if (!space_name_is_good(name, strlen(name)))
+			return err_set(&c->err, KVD_EINVAL, "'%.80s' is no name of a namespace", name);
+		strcpy(space, name);
+	}
+	int n = addr_parse_all(all, CLIENT_ADDRS_MAX, address, &c->err);
+	if (n < 0)
+		return n == ADDR_UNKNOWN ? KVD_ECONNECT : KVD_EINVAL;
+	for (int i = 0; i < n; i++)
+		name_space(&all[i], space);
+	c->addr = all[0];
+	c->other_count = (unsigned)n - 1;
+	memcpy(c->others, all + 1, c->other_count * sizeof all[0]);
+	if (!*space)
+		return 0;
+	if (auth_init())
+		return err_set(&c->err, KVD_EDEVICE, "libsodium does not start");
+	c->space = space_number(space);
+	return 0;
+}
+
+/* The device is chosen once: of the other addresses those that are for the same kind. */
+static void keep_same_device(struct kvd_client *c, const char *device)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < c->other_count; i++) {
+		struct device other;
+		struct err ignored;
+		if (!device_choose(&other, device, &c->others[i], &ignored) &&
+		    other.verbs == c->device.verbs)
+			c->others[kept++] = c->others[i];
+	}
+	c->other_count = kept;
+}
+
+/* Who the client is: see kvd.h. */
+static int set_credentials(struct kvd_client *c, const char *path)
+{
+	const char *line = path ? NULL : secure_getenv("KVD_CREDENTIALS");
+	int rc = 0;
+
+	if (!path && !line)
+		path = secure_getenv("KVD_CREDENTIALS_FILE");
+	if ((!path || !*path) && (!line || !*line))
+		return 0;
+	if (auth_init())
+		return err_set(&c->err, KVD_EDEVICE, "libsodium does not start");
+	if (line)
+		rc = credentials_parse(line, strlen(line), "KVD_CREDENTIALS", &c->credentials,
+				       &c->err);
+	else
+		rc = credentials_load(path, &c->credentials, &c->err);
+	c->has_credentials = !rc;
+	return rc ? KVD_EINVAL : 0;
+}
+
+static uint64_t coarse_tick_ns(void)
+{
+	struct timespec ts = { 0 };
+
+	clock_getres(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+int kvd_client_new(const char *server, const struct kvd_options *options, kvd_client **client)
+{
+	struct kvd_client *c = calloc(1, sizeof *c);
+	const char *device;
+	int rc;
+
+	*client = c;
+	if (!c)
+		return KVD_ENOMEM;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->settling, NULL);
+	c->buffers = buffers_new();
+	if (!c->buffers)
+		return err_set(&c->err, KVD_ENOMEM, "out of memory");
+	rc = set_options(c, options);
+	if (rc)
+		return rc;
+	rc = set_credentials(c, c->options.credentials);
+	if (rc)
+		return rc;
+	device = c->options.device;
+	c->options.device = c->options.credentials = NULL; /* the caller's memory */
+	rc = set_server(c, server);
+	if (rc)
+		return rc;
+	if (device_choose(&c->device, device, &c->addr, &c->err))
+		return KVD_EDEVICE;
+	c->verbs = c->device.verbs;
+	keep_same_device(c, device);
+	c->clock_tick_ns = coarse_tick_ns();
+	if (c->options.mirror_bytes != SIZE_MAX)
+		c->mirror = mirror_new(c->options.mirror_bytes);
+	return KVD_OK;
+}
+
+void kvd_client_delete(kvd_client **client)
+{
+	struct kvd_client *c = *client;
+
+	if (!c)
+		return;
+	session_free_pd(c);
+	mirror_delete(c->mirror);
+	buffers_delete(c->buffers);
+	directory_leave(&c->directory);
+	auth_wipe(&c->credentials, sizeof c->credentials);
+	pthread_mutex_destroy(&c->settling);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+	*client = NULL;
+}
+
+const char *kvd_client_error(const kvd_client *client)
+{
+	return client ? client->err.text : "out of memory";
+}
+
+const char *kvd_client_device(const kvd_client *client)
+{
+	return client->device.line;
+}
+
+/* ----------------------------------------------------------------- session */
+
+static int new_memory(struct kvd_session *s)
+{
+	size_t ops = s->depth * sizeof(struct op_memory);
+
+	s->memory_bytes = ops + (size_t)s->rx_count * RX_STRIDE_BYTES;
+	s->memory = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (s->memory == MAP_FAILED)
+		s->memory = NULL;
+	s->wr = calloc(s->sq_depth, sizeof *s->wr);
+	s->sge = calloc((size_t)s->sq_depth * SGE_MAX, sizeof *s->sge);
+	s->ops = calloc(s->depth, sizeof *s->ops);
+	if (posix_memalign((void **)&s->held, 4096, 4096))
+		s->held = NULL;
+	else
+		memset(s->held, 0, 4096);
+	if (!s->memory || !s->wr || !s->sge || !s->ops || !s->held)
+		return KVD_ENOMEM;
+	s->rx = s->memory + ops;
+	for (uint32_t i = s->depth; i-- > 0;) {
+		struct op *op = &s->ops[i];
+		op->session = s;
+		op->index = i;
+		op->memory = (struct op_memory *)s->memory + i;
+		op->next = s->free_ops;
+		s->free_ops = op;
+	}
+	return 0;
+}
+
+int kvd_session_new(kvd_client *client, kvd_session **session)
+{
+	struct kvd_session *s = calloc(1, sizeof *s);
+	int rc;
+
+	*session = NULL;
+	if (!s)
+		return KVD_ENOMEM;
+	s->client = client;
+	s->verbs = client->verbs;
+	s->depth = (uint32_t)client->options.depth + 1;
+	s->rx_count = s->depth + 1;
+	s->sq_depth = 4 * s->depth + 64;
+	s->done_end = &s->done;
+	s->event_fd = -1;
+	spin_init(&s->spin);
+	if (getrandom(&s->secret, sizeof s->secret, 0) != sizeof s->secret)
+		rc = err_set_errno(&s->err, KVD_EDEVICE, errno, "no random number for a session");
+	else if (!client->verbs)
+		rc = KVD_EINVAL;
+	else if ((rc = new_memory(s)))
+		err_set(&s->err, rc, "out of memory");
+	else
+		rc = session_connect(s);
+	if (rc) {
+		if (client->verbs) {
+			pthread_mutex_lock(&client->lock);
+			client->err = s->err;
+			pthread_mutex_unlock(&client->lock);
+		}
+		kvd_session_delete(&s);
+		return rc;
+	}
+	*session = s;
+	return KVD_OK;
+}
+
+void kvd_session_delete(kvd_session **session)
+{
+	struct kvd_session *s = *session;
+
+	if (!s)
+		return;
+	/* Unlocks that nobody waited for; kvd would release the locks, but later. */
+	if (s->connected && !s->broken && s->in_flight)
+		flight_poll(s, session_now_ns() + UNLOCK_NS_MAX);
+	session_disconnect(s);
+	event_delete(s);
+	session_leave_device(s);
+	for (uint32_t i = 0; s->ops && i < s->depth; i++)
+		pieces_release(&s->ops[i].value, s->client);
+	if (s->memory)
+		munmap(s->memory, s->memory_bytes);
+	directory_leave(&s->directory);
+	free(s->held);
+	hints_delete(s->hints);
+	free(s->wr);
+	free(s->sge);
+	free(s->ops);
+	free(s);
+	*session = NULL;
+}
+
+const char *kvd_session_error(const kvd_session *session)
+{
+	return session->err.text;
+}
+
+void kvd_session_counters(const kvd_session *session, struct kvd_counters *counters)
+{
+	*counters = session->counters;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One stripe's lock word.
+ *
+ * Happy path: compare-and-swap of the word from 0 to a fresh token.  Unlock: a
+ * compare-and-swap back to 0, posted and not waited for.
+ *
+ * Lost: ask kvd to wait in its queue (WIRE_LOCK); the answer is the grant.  From
+ * then on the word has WAIT, our unlock's compare-and-swap fails, and when its
+ * completion is seen the lock is handed over with WIRE_UNLOCK.  Should this thread
+ * do something else by then: kvd READs session->held, where the token is gone.
+ *
+ * The token is put into `held` before the compare-and-swap and taken out before the
+ * unlock, so that kvd never takes a lock from somebody who holds it.
+ */
+#include <sched.h>
+
+#include "client/api/lock.h"
+
+/* ------------------------------------------------------------------- held */
+
+bool stripe_say_held(struct kvd_session *s, uint64_t stripe, uint64_t token)
+{
+	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++) {
+		if (!s->held[i].token) {
+			s->held[i].stripe = stripe;
+			__atomic_store_n(&s->held[i].token, token, __ATOMIC_RELEASE);
+			return true;
+		}
+	}
+	return false;
+}
+
+void stripe_say_free(struct kvd_session *s, uint64_t token)
+{
+	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++)
+		if (s->held[i].token == token)
+			__atomic_store_n(&s->held[i].token, 0, __ATOMIC_RELEASE);
+}
+
+/* --------------------------------------------------------------- operations */
+
+static void post_cas(struct op *op, uint64_t stripe, uint64_t expected, uint64_t desired)
+{
+	op->phase = PHASE_CAS;
+	op->stripe = stripe;
+	op->token = expected ? expected : desired;
+	op_cas(op, op->session->welcome.lock_addr + stripe * 8, op->session->welcome.lock_rkey,
+	       expected, desired);
+}
+
+/* Answers of detached unlocks: there is nobody to tell. */
+void stripe_advance(struct op *op)
+{
+	uint64_t was = op->memory->small[0];
+
+	if (op->kind == OP_UNLOCK && was == (op->token | LAYOUT_LOCK_WAIT)) {
+		/* Its completion may have lain there for as long as nobody looked. */
+		op->deadline_ns = session_deadline_ns(op->session);
+		change_start(op, &(struct wire_request){ .op = WIRE_UNLOCK, .token = op->token,
+							 .version = op->stripe });
+		return;
+	}
+	if (op->kind == OP_UNLOCK)
+		op_free(op);
+	else
+		op_done(op, KVD_OK);
+}
+
+struct op *stripe_start(struct kvd_session *s, uint64_t stripe, uint64_t token)
+{
+	struct op *op = op_new(s, OP_LOCK, NULL, 0);
+
+	post_cas(op, stripe, 0, token);
+	return op;
+}
+
+struct op *stripe_resume(struct kvd_session *s, uint64_t stripe, uint64_t token, bool complete)
+{
+	struct op *op = op_new(s, OP_LOCK, NULL, 0);
+
+	op->phase = PHASE_CAS;
+	op->stripe = stripe;
+	op->token = token;
+	if (complete)
+		stripe_advance(op);
+	else
+		op->reads = 1;
+	return op;
+}
+
+int stripe_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
+{
+	struct op *op = op_new(s, OP_CALL, NULL, 0);
+	int rc;
+
+	op->deadline_ns += (uint64_t)timeout_ms * 1000000;
+	rc = change_start(op, &(struct wire_request){ .op = WIRE_LOCK, .token = token,
+						      .ttl_ms = (uint64_t)timeout_ms,
+						      .version = stripe });
+	if (!rc)
+		rc = flight_run(op);
+	if (rc)
+		return rc;
+	if (op->reply.status == WIRE_OK)
+		return KVD_OK;
+	return op->reply.status == WIRE_EBUSY
+		       ? err_set(&s->err, KVD_EBUSY, "the lock was not free within %d ms", timeout_ms)
+		       : err_set(&s->err, KVD_EPROTOCOL, "kvd at %s has no locks (its device has no atomics)",
+				 s->client->addr.text);
+}
+
+int stripe_take(struct kvd_session *s, struct op *op, int timeout_ms)
+{
+	uint64_t stripe = op->stripe, token = op->token;
+	int rc = flight_run(op);
+
+	if (rc)
+		return rc;
+	if (op->memory->small[0] == 0)
+		return KVD_OK;
+	rc = timeout_ms ? stripe_wait(s, stripe, token, timeout_ms)
+			: err_set(&s->err, KVD_EBUSY, "somebody else holds the lock");
+	if (rc)
+		stripe_say_free(s, token);
+	return rc;
+}
+
+void stripe_release(struct kvd_session *s, uint64_t stripe, uint64_t token)
+{
+	struct op *op;
+
+	stripe_say_free(s, token);
+	if (!s->connected || s->broken)
+		return;
+	/* One operation is kept for it: it is free, or an earlier unlock's. */
+	while (!(op = op_new(s, OP_UNLOCK, NULL, 0)) && !flight_look(s))
+		sched_yield();
+	if (!op)
+		return;
+	post_cas(op, stripe, token, 0);
+	flight_flush(s);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages to kvd: changes, and the calls that its workers answer.
+ *
+ * A value that fits a message goes behind its key, copied there or gathered from
+ * registered memory; a longer one stays where it is, registered until the reply,
+ * and kvd READs it from there.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/op/session.h"
+
+/* How often a connection may break under the question for a fate. */
+#define ASKS_BROKEN_MAX 10
+
+int check_key(struct kvd_session *s, const void *key, size_t key_bytes)
+{
+	if (!key || !key_bytes)
+		return err_set(&s->err, KVD_EINVAL, "the key is empty: keys have 1 to %d bytes",
+			       KVD_KEY_BYTES_MAX);
+	if (key_bytes > KVD_KEY_BYTES_MAX)
+		return err_set(&s->err, KVD_ETOOBIG,
+			       "the key has %zu bytes: keys have 1 to %d bytes", key_bytes,
+			       KVD_KEY_BYTES_MAX);
+	return 0;
+}
+
+/* Lets kvd READ the value from the caller's memory: sets its segments. */
+static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
+{
+	struct kvd_session *s = op->session;
+	struct pieces *v = &op->value;
+	int rc = pieces_register(v, s->client, IBV_ACCESS_REMOTE_READ);
+
+	if (rc)
+		return err_set_errno(&s->err, KVD_EDEVICE, rc,
+				     "can't register the value's %zu bytes: the locked-memory limit may be "
+				     "too low (see 'ulimit -l')", v->bytes);
+	q->flags |= WIRE_PULL;
+	q->value_checksum = pieces_hash(v);
+	q->segments = v->count;
+	for (unsigned i = 0; i < v->count; i++) {
+		struct wire_segment segment = { .addr = (uintptr_t)v->iov[i].iov_base,
+						.bytes = v->iov[i].iov_len,
+						.rkey = v->keys[i].rkey };
+		memcpy(segments + i * sizeof segment, &segment, sizeof segment);
+	}
+	return 0;
+}
+
+/* Under this, copying a value is cheaper than gathering it. */
+#define GATHER_BYTES_MIN 512u
+
+int change_start(struct op *op, const struct wire_request *ask)
+{
+	struct kvd_session *s = op->session;
+	uint8_t *message = op->memory->message;
+	struct wire_request *q = (struct wire_request *)message;
+	uint32_t bytes = (uint32_t)sizeof *q + op->key_bytes;
+	/* Of a GET it is where the value is to go. */
+	size_t value_bytes = op->kind == OP_GET ? 0 : op->value.bytes;
+
+	op->phase = PHASE_REPLY;
+	op->sent_ns = session_now_ns();
+	op->direct = false;
+	/* The slot, and a count, so that an answer to a former request is known. */
+	op->request_id = op->index + OPS_MAX * ++s->next_request;
+	*q = *ask;
+	q->request_id = op->request_id;
+	q->key_bytes = (uint16_t)op->key_bytes;
+	if (value_bytes)
+		q->value_bytes = value_bytes;
+	if (op->kind == OP_CHANGE) {
+		op->sent = (struct kvd_receipt){ s->welcome.instance, s->welcome.connection_id,
+						 s->secret, op->request_id };
+		if (s->receipt)
+			*s->receipt = op->sent;
+	}
+	memcpy(message + sizeof *q, op->key, op->key_bytes);
+	if (bytes + value_bytes > WIRE_MESSAGE_BYTES_MAX) {
+		int rc = offer(op, q, message + bytes);
+		if (rc)
+			return rc;
+		bytes += q->segments * (uint32_t)sizeof(struct wire_segment);
+	} else if (value_bytes >= GATHER_BYTES_MIN && op->value.count < s->sge_max &&
+		   pieces_find(&op->value, s->client)) {
+		op->direct = true;
+	} else if (value_bytes) {
+		pieces_gather(&op->value, message + bytes);
+		bytes += (uint32_t)value_bytes;
+	}
+	op_send(op, bytes);
+	return 0;
+}
+
+static int failed(struct op *op, int code, const char *why)
+{
+	return err_set(&op->session->err, code, "%s (key of %u bytes, kvd at %s)", why,
+		       op->key_bytes, op->session->client->addr.text);
+}
+
+static int result_of_status(struct op *op, uint64_t status)
+{
+	switch ((enum wire_status)status) {
+	case WIRE_OK:
+		return KVD_OK;
+	case WIRE_NOT_FOUND:
+		return KVD_NOT_FOUND;
+	case WIRE_CONDITION:
+		return KVD_CONDITION;
+	case WIRE_EMEMORY:
+		return failed(op, KVD_EFULL, "the table has no memory for this value: delete keys or "
+					     "start kvd with more --memory");
+	case WIRE_ECROWDED:
+		return failed(op, KVD_EFULL, "more than 200 other keys share this one's place in kvd's "
+					     "index: somebody made them for it; delete those");
+	case WIRE_ETOOBIG:
+		return failed(op, KVD_ETOOBIG, "the value would be over the limit of 1 GiB: it was left as "
+						"it is");
+	case WIRE_EPULL:
+		return failed(op, KVD_EINVAL, "the value changed while kvd read it, and was not stored");
+	case WIRE_EBUSY:
+		return failed(op, KVD_EBUSY, "the key was locked or kvd too busy: nothing was done");
+	case WIRE_ENUMBER:
+		return failed(op, KVD_ENUMBER, "the value is not a whole number in decimal text: it was "
+					       "left as it is");
+	case WIRE_ERANGE:
+		return failed(op, KVD_ERANGE, "the sum does not fit 64 bits: the value was left as it is");
+	case WIRE_EDENIED:
+		return session_denied(op->session);
+	case WIRE_EDISK:
+		return failed(op, KVD_EDISK, "kvd's disk is full or broken: nothing was changed (its log "
+					     "says more)");
+	case WIRE_EUNKNOWN:
+		return failed(op, KVD_EUNKNOWN, "kvd's disk failed: the change was not made, but may be "
+						"found after kvd is started again");
+	case WIRE_ESTOPPING:
+		return failed(op, KVD_ECONNECT, "kvd is stopping");
+	default:
+		return failed(op, KVD_EPROTOCOL, "kvd answered with a status that this client does not "
+						 "know");
+	}
+}
+
+/* What others changed: the mirror has it before anybody asks. */
+static void learn_news(struct op *op, const uint8_t *payload)
+{
+	struct wire_news news;
+
+	for (uint32_t at = 0; at + sizeof news <= op->payload_bytes; at += (uint32_t)sizeof news) {
+		memcpy(&news, payload + at, sizeof news);
+		mirror_store_word(op->session->client->mirror, news.place >> 8, news.place & 0xff,
+				  news.word);
+	}
+}
+
+void change_reply(struct op *op, const uint8_t *payload)
+{
+	const struct wire_reply *r = &op->reply;
+	struct kvd_client *c = op->session->client;
+	uint64_t known = atomic_load_explicit(&c->buckets, memory_order_relaxed);
+
+	/* The reply tells where the entry is now: the mirror need not find out. */
+	while (known < r->buckets &&
+	       !atomic_compare_exchange_weak_explicit(&c->buckets, &known, r->buckets,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+	if (r->status == WIRE_OK && r->bucket != ~0ull)
+		mirror_store_word(c->mirror, r->bucket, r->flags & WIRE_SLOT_MASK,
+				  r->op == WIRE_DELETE ? 0 : r->word);
+	if (op->kind == OP_CHANGE)
+		learn_news(op, payload);
+	op->result_version = r->version;
+	op->result_bytes = r->value_bytes;
+	op->result_number = (int64_t)r->value_bytes; /* of a WIRE_INCR */
+	/* A GET's value is with it, or it is none: see get_reply(). */
+	if (op->kind == OP_GET && r->status == WIRE_OK)
+		op_done(op, failed(op, KVD_EPROTOCOL, "kvd answered with another length than it sent"));
+	else
+		op_done(op, result_of_status(op, r->status));
+}
+
+/* One question.  As fate_ask; KVD_EBUSY: kvd wants to be asked again. */
+static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, int *result,
+		    struct changed *changed)
+{
+	int rc = session_ready(s);
+
+	if (rc)
+		return rc;
+	if (s->welcome.instance != receipt->instance)
+		return err_set(&s->err, KVD_EUNKNOWN,
+			       "kvd was started again since: the change may have happened");
+	struct op *op = op_new(s, OP_CALL, NULL, 0);
+	rc = change_start(op, &(struct wire_request){ .op = WIRE_FATE,
+						      .version = receipt->connection,
+						      .value_bytes = receipt->request,
+						      .value_checksum = receipt->secret });
+	if (!rc)
+		rc = flight_run(op);
+	if (rc)
+		return rc;
+	const struct wire_reply *r = &op->reply;
+	switch ((enum wire_status)r->status) {
+	case WIRE_OK:
+		*result = result_of_status(op, r->word);
+		*changed = (struct changed){ r->version, r->value_bytes, (int64_t)r->value_bytes };
+		return KVD_OK;
+	case WIRE_NOT_FOUND:
+		return KVD_NOT_FOUND;
+	default:
+		err_set(&s->err, KVD_EUNKNOWN,
+			"kvd does not know any more what became of the change: it may have happened");
+		return r->status == WIRE_EBUSY ? KVD_EBUSY : KVD_EUNKNOWN;
+	}
+}
+
+/*
+ * Asks what became of a change whose answer was lost, on the session's connection.
+ * KVD_OK: it was answered: *result and *changed; KVD_NOT_FOUND: it had no effect and
+ * never will; KVD_EUNKNOWN: kvd does not know; other errors: it could not be asked.
+ */
+int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
+	     int *result, struct changed *changed)
+{
+	for (unsigned broken = 0;;) {
+		int rc = ask_once(s, receipt, result, changed);
+		if (rc != KVD_EBUSY && rc != KVD_ECONNECT)
+			return rc;
+		broken += rc == KVD_ECONNECT; /* this one too; a kvd that is gone refuses at once */
+		if (broken > ASKS_BROKEN_MAX || session_now_ns() >= deadline_ns)
+			return rc == KVD_EBUSY ? KVD_EUNKNOWN : rc;
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+}
+
+/*
+ * A change whose answer was lost with the connection: on a new one kvd tells what
+ * became of it.  True if it had no effect and is to be sent again.
+ */
+bool fate_resolve(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t deadline_ns,
+		  int *result, struct changed *changed)
+{
+	const struct err why = s->err;
+	int rc = fate_ask(s, sent, deadline_ns, result, changed);
+
+	if (rc == KVD_NOT_FOUND)
+		return true;
+	if (rc != KVD_OK) {
+		*result = KVD_EUNKNOWN;
+		s->err = why; /* the first reason is the one */
+	}
+	return false;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * session.h -- inside libkvd: a client, its sessions, their operations.
+ *
+ * An operation (struct op) is a small state machine: a phase, the READs or the
+ * message that it waits for, and a function that goes on when they are complete.
+ * Many are in flight on one queue pair; the synchronous calls run one.
+ */
+#ifndef CLIENT_SESSION_H
+#define CLIENT_SESSION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "client/cache/clock.h"
+#include "client/cache/directory.h"
+#include "client/op/hints.h"
+#include "client/kvd.h"
+#include "client/cache/mirror.h"
+#include "client/cache/iov.h"
+#include "common/addr.h"
+#include "common/auth_file.h"
+#include "common/device.h"
+#include "common/hash.h"
+#include "common/hwcount.h"
+#include "common/link.h"
+#include "common/spin.h"
+#include "common/wire.h"
+
+#define DEPTH_DEFAULT 32
+#define DEPTH_MAX 128
+#define OPS_MAX 256u /* a power of two; an operation's place in its request ids */
+#define TIMEOUT_MS_DEFAULT 5000
+#define MIRROR_BYTES_DEFAULT (64ull << 20)
+#define SGE_MAX 16u /* of a work request */
+
+/* An operation's own registered memory. */
+#define OP_ITEM_BYTES 16384u
+struct op_memory {
+	uint8_t item[OP_ITEM_BYTES];
+	uint8_t message[WIRE_MESSAGE_BYTES_MAX];
+	uint64_t bucket[2][LAYOUT_BUCKET_WORDS];
+	uint64_t before[2][LAYOUT_BUCKET_WORDS]; /* an earlier sample */
+	uint64_t node[LAYOUT_NODE_WORDS];
+	uint64_t small[4]; /* directory entries, head of a scratch */
+	/* The part of a scratch that is about a transaction. */
+	uint64_t scratch[offsetof(struct layout_scratch, item) / sizeof(uint64_t)];
+};
+
+#define CLIENT_ADDRS_MAX 8u
+
+/* An odd number of cache lines from one to the next: at multiples of 8 KiB all messages
+ * would share a few sets of the cache. */
+#define RX_STRIDE_BYTES (WIRE_MESSAGE_BYTES_MAX + 5 * 64)
+
+struct kvd_client {
+	struct kvd_options options;
+	struct addr addr; /* its text with the namespace; settled by the first session */
+	/* What else the server's name stands for, until that: session_connect(). */
+	struct addr others[CLIENT_ADDRS_MAX - 1];
+	unsigned other_count;
+	pthread_mutex_t settling; /* of addr and others; taken before `lock` */
+	uint64_t space;   /* space_number() of that */
+	struct device device;
+	const struct verbs *verbs;
+	struct credentials credentials;
+	bool has_credentials;
+	pthread_mutex_t lock; /* of what follows, and err */
+	struct err err;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	unsigned pd_users; /* sessions */
+	bool device_lost;  /* the last of them lets go of it */
+	struct link_limits limits;
+	struct directory *directory; /* of the kvd that was met last; NULL before */
+	uint64_t clock_tick_ns; /* of the coarse clock */
+
+	struct buffers *buffers;
+	struct mirror *mirror;
+	_Atomic uint64_t buckets;     /* the highest number that any session learnt */
+};
+
+enum op_kind { OP_GET, OP_CHANGE, OP_CALL, OP_LOCK, OP_UNLOCK, OP_HINTS };
+
+enum phase {
+	PHASE_IDLE,
+	PHASE_DIR,       /* READ of directory entries */
+	PHASE_BUCKETS,   /* READ of the key's buckets */
+	PHASE_CHAIN,     /* READ of an overflow node */
+	PHASE_RECHECK,   /* READ of the buckets again, after their chains */
+	PHASE_ITEM,      /* READ of the item */
+	PHASE_UPDATING,  /* READ of the old item in a worker's scratch */
+	PHASE_PREPARED,  /* READ of a scratch's head */
+	PHASE_OLD,       /* READ of the item that a prepared one replaces */
+	PHASE_TXN,       /* READ of a scratch's transaction */
+	PHASE_TXN_OLD,   /* READ of the item that a transaction is to replace */
+	PHASE_AHEAD,     /* READ of a part of the index, for the mirror */
+	PHASE_REPLY,     /* a message is out */
+	PHASE_COPY,      /* READ of the copy that the server made */
+	PHASE_MARK,      /* READ of the stripe's mark */
+	PHASE_CAS,       /* compare-and-swap of a lock word */
+};
+
+#define TRIED_MAX 8u
+
+struct op {
+	struct kvd_session *session;
+	uint32_t index;
+	enum op_kind kind;
+	enum phase phase;
+	bool ended; /* answered, but its SEND is not complete */
+	bool done;
+	void *tag;
+	struct op *next; /* of the list of free or completed ones */
+	struct op_memory *memory;
+	uint64_t begun_ns;
+	uint64_t deadline_ns;
+	uint32_t request_id;
+
+	uint8_t key[KVD_KEY_BYTES_MAX];
+	uint32_t key_bytes;
+	struct hash hash;
+
+	struct pieces value; /* the caller's memory */
+	bool allocate;       /* GET: `allocated` is to be it */
+	uint8_t *allocated;
+
+	/* GET */
+	uint64_t bucket[2];
+	unsigned epoch[2];
+	bool fresh[2];    /* `memory->bucket` was READ since the call began */
+	bool complete[2]; /* and is a consistent sample of the right bucket */
+	bool mixed[2];    /* `memory->before` is a sample in the middle of an expansion */
+	unsigned chain;   /* which bucket's chain is being followed: 0, 1 */
+	bool chained[2];
+	unsigned chain_length;
+	uint64_t link;    /* of the node that is being READ */
+	uint64_t tried[TRIED_MAX]; /* entries that are other keys' */
+	unsigned tried_count;
+	struct {
+		uint64_t entry;
+		uint64_t version;
+	} other[TRIED_MAX];  /* the same, of the whole call: items that were seen there */
+	unsigned other_count;
+	bool doubt;          /* an entry was perhaps the key's when it was READ */
+	bool untold;         /* among them one that was not proved to be another key's */
+	uint64_t cut[4];     /* head of an item that is longer than the caller's buffer */
+	uint64_t word;       /* the entry that is being READ */
+	uint64_t held_word;  /* PREPARED: the new item's entry */
+	uint64_t held_version;
+	bool from_mirror;
+	bool index_read;
+	bool accept_prepared;
+	unsigned torn;     /* READs of this item again */
+	unsigned attempts; /* lookups of the index again */
+	uint32_t reads;    /* completions that this phase waits for */
+	bool direct;       /* the value is READ into, or sent from, `value` */
+	bool asked_head;   /* of the server: only version and length */
+	uint64_t length;   /* of the item's READ */
+	uint64_t posted;
+
+	/* Locks */
+	bool locked;     /* GET by the holder of the key's lock */
+	bool mark_clear; /* and no change was under way since it holds it */
+	uint64_t stripe;
+	uint64_t token;
+	struct kvd_receipt sent;          /* of a change */
+
+	/* The result. */
+	int result;
+	size_t result_bytes;
+	uint64_t result_version;
+	uint64_t result_ttl_ms;
+	int64_t result_number;
+	struct wire_reply reply;
+	uint64_t sent_ns;
+	uint32_t payload_bytes; /* of the reply: copied to memory->message */
+};
+
+struct kvd_session {
+	struct kvd_client *client;
+	struct directory *directory; /* of the kvd that it is, or was, connected to */
+	const struct verbs *verbs;
+	struct err err;
+	bool connected;
+	bool broken; /* tear down and connect again before the next use */
+	struct err lost; /* how the last connection ended; "": there is one, or never was */
+	int broken_code;
+	int attempt_ms;   /* what an attempt to connect may take */
+	uint64_t call_begun_ns, call_end_ns; /* of a call that waits; 0: none is under way */
+	bool uses_pd;     /* of the client */
+	bool device_lost; /* it was taken away: nothing of it may be kept */
+	int notice;       /* enum wire_notice: the last that kvd gave, or 0 */
+	uint64_t notice_ns;
+
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *cq;
+	unsigned events;
+	struct ibv_qp *qp;
+	uint32_t inline_bytes;
+	struct wire_connect connect; /* what this connection began with */
+	struct wire_accept accept;
+	uint32_t server_qpn;
+	struct wire_welcome welcome;
+	uint64_t unit_mask; /* of words of this table's index */
+
+	uint8_t *memory; /* op_memory[depth], then receive buffers */
+	size_t memory_bytes;
+	struct ibv_mr *memory_mr;
+	uint32_t depth; /* operations: one more than may be submitted, for an unlock */
+	uint32_t rx_count;
+	uint8_t *rx; /* RX_STRIDE_BYTES each */
+
+	/* Work requests to be posted with the next doorbell. */
+	struct ibv_send_wr *wr;
+	struct ibv_sge *sge; /* sge_max each */
+	uint32_t sge_max; /* at most SGE_MAX */
+	uint32_t wr_count;
+	uint32_t sq_depth;
+	uint64_t sq_posted; /* put into wr[], ever */
+	uint64_t sq_done;
+	uint32_t unsignaled;
+
+	struct op *ops;
+	struct op *free_ops;
+	struct op *done, **done_end;
+	uint32_t in_flight;
+	uint32_t next_request;
+	uint64_t secret; /* for WIRE_FATE */
+	struct kvd_receipt *receipt; /* the caller's, or NULL */
+	struct clock clock;
+	int event_fd; /* of kvd_fd(), or -1 */
+	uint64_t last_cm_look_ns;
+
+	/* Tokens that this session holds or tries to get: kvd READs them. */
+	struct layout_held *held;
+	struct ibv_mr *held_mr;
+	uint64_t lock_counter;
+	uint64_t lock_stripes[LAYOUT_HELD_MAX];
+	unsigned lock_count;
+	struct hints *hints; /* NULL: kvd wants none */
+	struct spin spin;
+	struct kvd_counters counters;
+	uint8_t port;           /* of the device */
+	struct hwcount counted; /* by it, until the session connected */
+};
+
+uint64_t session_now_ns(void);
+/* At most clock_tick_ns behind, at a third of the price. */
+uint64_t session_coarse_ns(void);
+
+/* Nobody waits for it: its end frees it. */
+static inline bool op_is_detached(const struct op *op)
+{
+	return op->kind == OP_UNLOCK || op->kind == OP_HINTS;
+}
+
+/* When the call that is under way, or that begins now, has to end. */
+uint64_t session_deadline_ns(const struct kvd_session *s);
+
+/* call.c: a call that waits begins; false: it is a part of one.  To its end with that. */
+bool session_call_begin(struct kvd_session *s);
+void session_call_end(struct kvd_session *s, bool outermost);
+/* For calls that wait: the key is good, the session connected, and nothing
+ * else in flight. */
+int session_begin(struct kvd_session *s, const void *key, size_t key_bytes);
+/* submit.c: likewise, and sets *op.  KVD_EBUSY: poll first. */
+int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes,
+		   void *tag, struct op **op);
+/* Takes an operation's value; KVD_E* with the session's err. */
+int session_set_value(struct kvd_session *s, struct pieces *value, const struct iovec *iov,
+		      int count);
+
+/* session.c: the connection.  0 or KVD_E*, with the session's err set. */
+int session_connect(struct kvd_session *s);
+void session_disconnect(struct kvd_session *s);
+/* Under the client's lock, or as its last: a client's protection domain, if there is one. */
+void session_free_pd(struct kvd_client *client);
+/* Gives back what is registered with the device. */
+void session_leave_device(struct kvd_session *s);
+/* Connects again if it is broken, trying for as long as a call may take. */
+int session_ready(struct kvd_session *s);
+/* failure.c */
+/* kvd told something that nobody asked for: for the sentence of a later failure. */
+void session_noticed(struct kvd_session *s, unsigned notice);
+/* KVD_EDENIED, with a sentence: the user's role is too small for this. */
+int session_denied(struct kvd_session *session);
+/* Marks it broken; every operation ends with an error at the next session_poll(). */
+int session_fail(struct kvd_session *s, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Adds to the sentence what is known of the reason. */
+void session_explain(struct kvd_session *s);
+/* And how the connection ended that can't be made anew. */
+void session_recall(struct kvd_session *s);
+
+/* hello.c: says it, and learns the table.  0 or KVD_E*, with the session's err set. */
+int hello_say(struct kvd_session *s);
+
+/* flight.c: work requests and completions */
+struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes);
+void op_free(struct op *op);
+/* Ends an operation: it goes to the list of completed ones. */
+void op_done(struct op *op, int result);
+/* Into op->memory; `last` of a phase's READs. */
+void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes, bool last);
+/*
+ * From the byte `from` on of an item whose first head_bytes go to op->memory->item
+ * and the rest to op->value, which is registered; `bytes` in all, or less if that
+ * takes too many gather elements: how many.
+ */
+uint32_t op_read_item(struct op *op, uint64_t remote, uint32_t rkey, uint64_t from,
+		      uint32_t head_bytes, uint32_t bytes);
+/* Of a work request that is put into the send queue now; `awaited`: its completion is
+ * what the operation waits for. */
+static inline uint64_t flight_wr_id(struct kvd_session *s, const struct op *op, bool awaited)
+{
+	return op->index | (uint64_t)awaited << 16 | ++s->sq_posted << 17;
+}
+/* What stands in op->memory->message. */
+void op_send(struct op *op, uint32_t bytes);
+/* The old value goes to memory->small[0].  Not fenced: locks are taken and released
+ * only while no READ or change under them is outstanding, and of an unlock and a
+ * lock behind it either may come first. */
+void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired);
+uint32_t flight_room(const struct kvd_session *s);
+/* What the completion queue had: every one of a session's completions goes there. */
+void flight_completed(struct kvd_session *s, const struct ibv_wc *wc, int n);
+/* Posts what was collected. */
+int flight_flush(struct kvd_session *s);
+/* Makes what progress there is without waiting, whatever is completed.  0 or KVD_E*. */
+int flight_look(struct kvd_session *s);
+/* Makes progress; waits up to `until_ns` while nothing is completed.  0 or KVD_E*. */
+int flight_poll(struct kvd_session *s, uint64_t until_ns);
+/* The same for so long; 0: a look, which does not wait. */
+int flight_poll_for(struct kvd_session *s, uint64_t wait_ns);
+/* Runs one operation to its end and frees it; its result. */
+int flight_run(struct op *op);
+/* Runs two to their ends; the caller frees them. */
+void flight_wait(struct kvd_session *s, struct op *first, struct op *second);
+/*
+ * Takes what detached operations left.  How many others are in flight; if
+ * none is, two operations are free when it returns.
+ */
+uint32_t flight_settle(struct kvd_session *s);
+/* Asks for an event on the next completion, having taken all that came before. */
+void flight_arm(struct kvd_session *s);
+/* Ends every operation after the queue pair is gone. */
+void flight_abort(struct kvd_session *s);
+
+/* ahead.c: READs all of the index into the mirror.  0 or KVD_E*. */
+int ahead_read(struct kvd_session *s);
+
+/* event.c */
+int event_attach(struct kvd_session *s); /* to a new connection's descriptors */
+void event_delete(struct kvd_session *s);
+
+/* get.c */
+void get_start(struct op *op);
+/* The READ of the item that this entry of the mirror names, of so many bytes, has been
+ * posted for it, and perhaps is complete. */
+void get_resume(struct op *op, uint64_t word, uint64_t bytes, bool complete);
+void get_advance(struct op *op);                 /* its READs are complete */
+void get_reply(struct op *op, const uint8_t *payload); /* op->reply is set */
+
+/* quick.c */
+struct got { /* of a GET that waits; `allocated` is the caller's */
+	void *allocated;
+	size_t bytes;
+	uint64_t version;
+};
+enum quick {
+	QUICK_NOT,   /* the ordinary way from its beginning */
+	QUICK_BEGUN, /* *op is on it */
+	QUICK_DONE,  /* *result; *got, if that is KVD_OK or KVD_ESPACE */
+};
+enum quick quick_get(struct kvd_session *s, const void *key, size_t key_bytes,
+		     const struct iovec *to, struct got *got, struct op **op, int *result);
+/* Of a GET behind the compare-and-swap of its key's lock. */
+struct quick_lock {
+	bool won;
+	bool has_value; /* then `result`, and `got` as above; false: to be READ once more */
+	int result;
+	struct got got;
+	struct op *cas, *read; /* QUICK_BEGUN */
+};
+enum quick quick_lock_get(struct kvd_session *s, const void *key, size_t key_bytes,
+			  uint64_t stripe, uint64_t token, const struct iovec *to,
+			  struct quick_lock *q);
+
+/* stripe.c: its compare-and-swap is complete */
+void stripe_advance(struct op *op);
+/* The operation of one that has been posted for it, and perhaps is complete. */
+struct op *stripe_resume(struct kvd_session *s, uint64_t stripe, uint64_t token, bool complete);
+
+/* change.c */
+/*
+ * Sends a request; of an OP_CHANGE with op->value behind it.  `ask` has what is not
+ * the operation's: op, flags, token, ttl_ms, version and so on.  On an error nothing
+ * was sent and the caller frees the operation.
+ */
+int change_start(struct op *op, const struct wire_request *ask);
+void change_reply(struct op *op, const uint8_t *payload);
+
+/* What a change did, as its reply says. */
+struct changed {
+	uint64_t version;
+	size_t value_bytes;
+	int64_t number;
+};
+/* The loop around a change whose answer may be lost; true: send it again. */
+bool fate_resolve(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t deadline_ns,
+		  int *result, struct changed *changed);
+int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
+	     int *result, struct changed *changed);
+int check_key(struct kvd_session *s, const void *key, size_t key_bytes);
+
+#endif

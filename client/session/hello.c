@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The first message of a connection: who the client is, and what kvd's welcome says of
+ * itself and its table.
+ */
+#include <string.h>
+
+#include "client/op/session.h"
+#include "client/cache/welcome.h"
+
+/* Another start of kvd: what was known of the old one's index is worth nothing. */
+static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
+{
+	struct kvd_client *c = s->client;
+	const struct wire_welcome *w = &s->welcome;
+
+	directory_leave(&s->directory);
+	pthread_mutex_lock(&c->lock);
+	*is_new = !c->directory || c->directory->instance != w->instance ||
+		  c->directory->entries != w->dir_entries;
+	if (*is_new) {
+		/* Sessions of the old one may still look: theirs stays. */
+		directory_leave(&c->directory);
+		c->directory = directory_new(w->instance, w->dir_entries);
+		atomic_store(&c->buckets, buckets);
+		mirror_clear(c->mirror);
+	}
+	if (c->directory)
+		s->directory = directory_share(c->directory);
+	pthread_mutex_unlock(&c->lock);
+	return s->directory ? 0 : err_set(&s->err, KVD_ENOMEM, "out of memory");
+}
+
+/* What both ends sign. */
+static void fill_exchange(const struct kvd_session *s, const struct wire_request *hello,
+			  struct wire_signed *text, struct auth_exchange *x)
+{
+	const struct credentials *c = &s->client->credentials;
+
+	*text = (struct wire_signed){
+		.value_addr = hello->value_addr,
+		.value_checksum = hello->value_checksum,
+		.value_rkey = hello->value_rkey,
+		.depth = s->connect.depth,
+		.space = s->connect.space,
+		.name_bytes = (uint16_t)strlen(c->name),
+	};
+	memcpy(text->name, c->name, text->name_bytes);
+	*x = (struct auth_exchange){
+		.server = c->server,
+		.version = WIRE_VERSION,
+		.client_qpn = s->qp->qp_num,
+		.server_qpn = s->server_qpn,
+		.hello = text,
+		.hello_bytes = sizeof *text,
+	};
+	memcpy(x->client_nonce, s->connect.nonce, sizeof x->client_nonce);
+	memcpy(x->server_nonce, s->accept.nonce, sizeof x->server_nonce);
+}
+
+/* Whether the two ends want the same of each other. */
+static int check_users(struct kvd_session *s)
+{
+	bool users = s->accept.flags & WIRE_ACCEPT_USERS;
+
+	if (users == s->client->has_credentials)
+		return 0;
+	if (users)
+		return err_set(&s->err, KVD_EDENIED, "kvd at %s wants to know who you are: give credentials "
+			       "(--credentials FILE, KVD_CREDENTIALS_FILE or KVD_CREDENTIALS)",
+			       s->client->addr.text);
+	return err_set(&s->err, KVD_EDENIED, "kvd at %s has no users, so it can't prove that it is the one "
+		       "that the credentials of %s are for", s->client->addr.text,
+		       s->client->credentials.name);
+}
+
+static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
+			 const uint8_t *proof, const struct wire_reply *reply,
+			 const uint8_t *payload, size_t bytes)
+{
+	size_t want = sizeof s->welcome + (s->client->has_credentials ? WIRE_PROOF_BYTES : 0);
+	const char *at = s->client->addr.text;
+
+	if (reply->status == WIRE_EDENIED)
+		return err_set(&s->err, KVD_EDENIED, "kvd at %s denied %s: it has no such %s, or he has "
+			       "another key by now ('kvcli user list' there shows)", at,
+			       s->client->has_credentials ? s->client->credentials.name : "this client",
+			       s->client->space ? "namespace, or no such user in it" : "user");
+	if (reply->status != WIRE_OK || bytes != want)
+		return err_set(&s->err, KVD_EPROTOCOL, "%s answered the hello with status %u and %zu bytes",
+			       at, reply->status, bytes);
+	memcpy(&s->welcome, payload, sizeof s->welcome);
+	if (s->client->has_credentials &&
+	    !auth_check_server(x, proof, &s->welcome, sizeof s->welcome, payload + sizeof s->welcome))
+		return err_set(&s->err, KVD_EDENIED, "what listens at %s is not the kvd that the credentials "
+			       "of %s are for: it can't prove it", at, s->client->credentials.name);
+	if (!welcome_is_sane(&s->welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
+		return err_set(&s->err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense", at);
+	s->unit_mask = layout_unit_mask(s->welcome.table_bytes);
+	return 0;
+}
+
+int hello_say(struct kvd_session *s)
+{
+	const struct credentials *c = &s->client->credentials;
+	struct wire_request hello = { .op = WIRE_HELLO, .flags = WIRE_NOTICES,
+				      .value_addr = (uintptr_t)s->held,
+				      .value_rkey = s->held_mr->rkey,
+				      .value_checksum = s->secret };
+	uint8_t proof[WIRE_PROOF_BYTES];
+	struct wire_signed text;
+	struct auth_exchange x;
+	bool is_new;
+	int rc = check_users(s);
+
+	if (rc)
+		return rc;
+	struct op *op = op_new(s, OP_CALL, c->name, strlen(c->name));
+	if (s->client->has_credentials) {
+		fill_exchange(s, &hello, &text, &x);
+		auth_prove_client(&x, &c->secret, proof);
+		pieces_set(&op->value, &(struct iovec){ proof, sizeof proof }, 1);
+	}
+	rc = change_start(op, &hello);
+	if (!rc)
+		rc = flight_run(op);
+	if (!rc)
+		rc = check_welcome(s, &x, proof, &op->reply, op->memory->message,
+				   op->payload_bytes);
+	if (rc)
+		return rc;
+	rc = learn_table(s, op->reply.buckets, &is_new);
+	if (!rc)
+		hints_begin(s);
+	return !rc && is_new && s->client->options.mirror_ahead ? ahead_read(s) : rc;
+}
