@@ -9,7 +9,7 @@
 
 #include "bench/histogram.h"
 #include "common/addr.h"
-#include "common/device.h"
+#include "common/rdma/device.h"
 #include "common/err.h"
 
 enum raw_op {

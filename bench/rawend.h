@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 #include "common/addr.h"
-#include "common/device.h"
+#include "common/rdma/device.h"
 #include "common/err.h"
-#include "common/link.h"
+#include "common/rdma/link.h"
 
 #define RAWEND_TIMEOUT_MS 10000
 #define RAWEND_SGE_MAX 16u /* what devices take for a READ, too */

@@ -5,7 +5,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "common/auth.h"
+#include "common/auth/auth.h"
 
 static_assert(SPACE_NAME_BYTES_MAX <= AUTH_NAME_BYTES_MAX, "names");
 

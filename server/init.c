@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/auth_file.h"
+#include "common/auth/file.h"
 #include "common/opt.h"
 
 static void print_help(const struct opt *table)

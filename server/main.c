@@ -13,7 +13,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "common/doctor.h"
+#include "common/rdma/doctor.h"
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "common/opt.h"

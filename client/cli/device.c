@@ -11,7 +11,7 @@
 
 #include "client/cli/cli.h"
 #include "common/opt.h"
-#include "common/verbs.h"
+#include "common/rdma/verbs.h"
 
 #define LABEL "  %-14s "
 

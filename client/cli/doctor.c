@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
-#include "common/doctor.h"
-#include "common/hwcount.h"
+#include "common/rdma/doctor.h"
+#include "common/rdma/hwcount.h"
 
 int cli_doctor(struct cli *cli, const struct cli_args *args)
 {

@@ -11,7 +11,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/value.h"
-#include "common/device.h"
+#include "common/rdma/device.h"
 #include "common/opt.h"
 
 #define TIMEOUT_MS 5000

@@ -11,7 +11,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/word.h"
-#include "common/auth_file.h"
+#include "common/auth/file.h"
 
 struct edit {
 	struct cli *cli;

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "common/addr.h"
-#include "common/auth_file.h"
+#include "common/auth/file.h"
 #include "common/wire.h"
 
 struct server;

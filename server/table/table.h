@@ -11,7 +11,7 @@
 
 #include "common/err.h"
 #include "common/layout.h"
-#include "common/verbs.h"
+#include "common/rdma/verbs.h"
 #include "server/table/region.h"
 
 struct table {

@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "common/addr.h"
-#include "common/device.h"
-#include "common/link.h"
+#include "common/rdma/device.h"
+#include "common/rdma/link.h"
 #include "common/spin.h"
 #include "common/wire.h"
 #include "server/worker/fate.h"

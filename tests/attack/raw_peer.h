@@ -7,9 +7,9 @@
 #define RAW_PEER_H
 
 #include "common/addr.h"
-#include "common/auth_file.h"
-#include "common/device.h"
-#include "common/link.h"
+#include "common/auth/file.h"
+#include "common/rdma/device.h"
+#include "common/rdma/link.h"
 #include "common/space.h"
 #include "common/wire.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/auth_file.h"
+#include "common/auth/file.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_users(const struct users *u)

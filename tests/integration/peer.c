@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "common/addr.h"
-#include "common/device.h"
+#include "common/rdma/device.h"
 #include "common/hash.h"
 #include "common/layout.h"
-#include "common/link.h"
+#include "common/rdma/link.h"
 #include "common/wire.h"
 
 #define RECVS 64u

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/bootstrap_impl.h"
+#include "common/bootstrap/impl.h"
 
 /* A host that died is noticed after these, in seconds: idle, between probes, how many. */
 #define KEEP_IDLE_S 10

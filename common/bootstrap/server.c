@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/bootstrap_impl.h"
+#include "common/bootstrap/impl.h"
 
 #define HALF_OPEN_MAX 256u
 #define ACCEPTS_MAX 64u /* in a row, then the others' turn */

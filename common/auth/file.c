@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/auth_file.h"
+#include "common/auth/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/device.h"
+#include "common/rdma/device.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -16,7 +16,7 @@
 
 #include <errno.h>
 
-#include "common/bootstrap.h"
+#include "common/bootstrap/bootstrap.h"
 
 enum state {
 	IDLE,

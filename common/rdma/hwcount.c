@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/hwcount.h"
+#include "common/rdma/hwcount.h"
 
 #include <dirent.h>
 #include <stdio.h>

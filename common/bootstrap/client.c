@@ -5,7 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "common/bootstrap_impl.h"
+#include "common/bootstrap/impl.h"
 
 int bootstrap_client_resolve_addr(struct rdma_cm_id *ibid, struct sockaddr *src, struct sockaddr *dst,
 			     int timeout_ms)

@@ -17,7 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "common/bootstrap_impl.h"
+#include "common/bootstrap/impl.h"
 
 static void got_message(struct id *id)
 {

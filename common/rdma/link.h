@@ -10,9 +10,9 @@
 #ifndef COMMON_LINK_H
 #define COMMON_LINK_H
 
-#include "common/device.h"
+#include "common/rdma/device.h"
 #include "common/err.h"
-#include "common/verbs.h"
+#include "common/rdma/verbs.h"
 
 struct link_config {
 	struct ibv_pd *pd;

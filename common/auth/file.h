@@ -17,7 +17,7 @@
 #ifndef COMMON_AUTH_FILE_H
 #define COMMON_AUTH_FILE_H
 
-#include "common/auth.h"
+#include "common/auth/auth.h"
 #include "common/err.h"
 
 /* In the order of what they may do. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/link.h"
+#include "common/rdma/link.h"
 
 #include <errno.h>
 #include <stdio.h>

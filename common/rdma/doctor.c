@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/doctor.h"
+#include "common/rdma/doctor.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/opt.h"
-#include "common/verbs.h"
+#include "common/rdma/verbs.h"
 
 struct doctor {
 	FILE *out;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/auth.h"
+#include "common/auth/auth.h"
 
 #include <sodium.h>
 #include <string.h>

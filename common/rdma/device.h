@@ -11,9 +11,9 @@
 #define COMMON_DEVICE_H
 
 #include "common/addr.h"
-#include "common/bootstrap.h"
+#include "common/bootstrap/bootstrap.h"
 #include "common/err.h"
-#include "common/verbs.h"
+#include "common/rdma/verbs.h"
 
 /* How its queue pairs are to be; DEVICE_UNSET: as rdma_cm and link.c have it. */
 struct device_tuning {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/bootstrap.h"
+#include "common/bootstrap/bootstrap.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/bootstrap_impl.h"
+#include "common/bootstrap/impl.h"
 
 bool bootstrap_is_sane(const struct wire_bootstrap *m, unsigned kinds)
 {
