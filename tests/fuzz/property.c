@@ -2,7 +2,7 @@
 /* A property file of kvbench, and its values as numbers. */
 #include <string.h>
 
-#include "bench/property.h"
+#include "bench/workload/property.h"
 #include "tests/fuzz/fuzz.h"
 
 static void look(void *arg, const char *key, const char *value, bool known)

@@ -29,5 +29,5 @@ may_know common 'common/|config\.h'
 may_know common/softverbs 'common/softverbs/|config\.h'
 may_know server 'server/|common/[a-z]|config\.h'
 may_know client 'client/|common/[a-z]|config\.h'
-may_know bench 'bench/|client/(kvd|raw)\.h|common/[a-z]|config\.h'
+may_know bench 'bench/|client/(kvd|api/raw)\.h|common/[a-z]|config\.h'
 [ $bad = 0 ] || fail "see above"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "bench/driver.h"
-#include "bench/jsonread.h"
+#include "bench/run/driver.h"
+#include "bench/report/jsonread.h"
 
 #define VALUE_BYTES 1000
 

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "bench/fnv.h"
-#include "bench/generator.h"
-#include "bench/key.h"
-#include "bench/zipf.h"
+#include "bench/workload/fnv.h"
+#include "bench/workload/generator.h"
+#include "bench/workload/key.h"
+#include "bench/workload/zipf.h"
 
 #define SIGMAS 4.0
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "bench/hdrlog.h"
-#include "bench/histogram.h"
-#include "bench/random.h"
+#include "bench/report/hdrlog.h"
+#include "bench/report/histogram.h"
+#include "bench/workload/random.h"
 
 static void error_is_below_one_percent(void **state)
 {

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "bench/json.h"
-#include "bench/jsonread.h"
+#include "bench/report/json.h"
+#include "bench/report/jsonread.h"
 
 static struct err err;
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "bench/property.h"
+#include "bench/workload/property.h"
 
 static struct err err;
 

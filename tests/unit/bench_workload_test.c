@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "bench/workload.h"
+#include "bench/workload/workload.h"
 
 static struct err err;
 

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* kvbench raw. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/command/command.h"
+#include "bench/report/json.h"
+#include "bench/run/options.h"
+#include "bench/report/outfile.h"
+#include "bench/raw/raw.h"
+#include "bench/raw/peer.h"
+#include "client/kvd.h"
+#include "common/opt.h"
+
+#define SIZES_MAX 64
+#define SIZE_MAX_BYTES (256ull << 20)
+
+static struct {
+	const char *server; /* NULL: a peer of our own */
+	const char *listen;
+	const char *address;
+	const char *device;
+	const char *size, *op; /* taken out before */
+	uint64_t region_bytes;
+	uint64_t inline_bytes;
+	int depth, batch, signal, poll;
+	const char *json_path;
+	bool help;
+
+	uint64_t sizes[SIZES_MAX];
+	unsigned size_count;
+	bool ops[RAW_OPS];
+	double seconds;
+} o;
+
+static const char *const polls[] = { "busy", "event", NULL };
+
+static const struct opt table[] = {
+	{ .name = "", .help = "What:" },
+	{ "size", 0, OPT_STRING, &o.size, 0, 0, NULL, "SIZE",
+	  "bytes of a message; may be given many times (64)" },
+	{ "op", 0, OPT_STRING, &o.op, 0, 0, NULL, "NAME",
+	  "READ, WRITE, CAS, ...; may be given many times (all)" },
+	{ "duration", 0, OPT_TIME, &o.seconds, 0, OPTIONS_SECONDS_MAX, NULL, "S",
+	  "of each figure (500ms)" },
+	{ .name = "", .help = "With whom:" },
+	{ "server", 's', OPT_STRING, &o.server, 0, 0, NULL, "ADDR:PORT",
+	  "a kvbench raw --listen (a process of its own)" },
+	{ "listen", 0, OPT_STRING, &o.listen, 0, 0, NULL, "ADDR[:PORT]",
+	  "answer others, until a signal" },
+	{ "address", 0, OPT_STRING, &o.address, 0, 0, NULL, "ADDR",
+	  "of the process of its own (127.0.0.1)" },
+	{ "device", 0, OPT_STRING, &o.device, 0, 0, NULL, "NAME",
+	  "RDMA device; soft: the software device" },
+	{ .name = "", .help = "How:" },
+	{ "region", 0, OPT_SIZE, &o.region_bytes, 64, 1 << 30, NULL, "SIZE",
+	  "memory that addresses are drawn from (16M)" },
+	{ "inline", 0, OPT_SIZE, &o.inline_bytes, 0, 65536, NULL, "SIZE",
+	  "messages up to this go inline, if the device can (256)" },
+	{ "depth", 'd', OPT_INT, &o.depth, 1, RAW_DEPTH_MAX, NULL, "N",
+	  "under way at once, for the rate (64)" },
+	{ "batch", 0, OPT_INT, &o.batch, 1, RAW_DEPTH_MAX, NULL, "N",
+	  "posted with one doorbell, for the rate (1)" },
+	{ "signal", 0, OPT_INT, &o.signal, 1, RAW_DEPTH_MAX, NULL, "N",
+	  "signal every so many, for the rate (1)" },
+	{ "poll", 0, OPT_CHOICE, &o.poll, 0, 0, polls, "busy|event", "how to wait, on both sides" },
+	{ .name = "", .help = "Reports:" },
+	{ "json", 0, OPT_STRING, &o.json_path, 0, 0, NULL, "FILE", "everything, as JSON" },
+	{ "help", 'h', OPT_FLAG, &o.help, 0, 0, NULL, NULL, "this list" },
+	{ .name = NULL },
+};
+
+/* ------------------------------------------------------------------ arguments */
+
+static int add_size(const char *text, struct err *err)
+{
+	uint64_t bytes;
+
+	if (!opt_parse_size(text, &bytes) || bytes == 0 || bytes > SIZE_MAX_BYTES)
+		return err_set(err, -1, "--size: '%s' is not a size from 1 to 256M", text);
+	if (o.size_count == SIZES_MAX)
+		return err_set(err, -1, "--size: more than %d", SIZES_MAX);
+	o.sizes[o.size_count++] = bytes;
+	return 0;
+}
+
+static int add_op(const char *text, struct err *err)
+{
+	for (int i = 0; i < RAW_OPS; i++) {
+		if (strcasecmp(text, raw_names[i]) == 0) {
+			o.ops[i] = true;
+			return 0;
+		}
+	}
+	return err_set(err, -1, "--op: '%s' is none of READ, WRITE, WRITE_WITH_IMM, CAS, FADD, SEND, "
+		       "SEND_WITH_IMM", text);
+}
+
+static int take_repeated(void *arg, const char *name, const char *value, struct err *err)
+{
+	(void)arg;
+	return strcmp(name, "size") == 0 ? add_size(value, err) : add_op(value, err);
+}
+
+static void set_defaults(void)
+{
+	memset(&o, 0, sizeof o);
+	o.address = "127.0.0.1";
+	o.region_bytes = 16 << 20;
+	o.inline_bytes = 256;
+	o.depth = 64;
+	o.batch = o.signal = 1;
+	o.seconds = 0.5;
+}
+
+static void complete_lists(void)
+{
+	bool any = false;
+
+	for (int i = 0; i < RAW_OPS; i++)
+		any |= o.ops[i];
+	for (int i = 0; i < RAW_OPS && !any; i++)
+		o.ops[i] = true;
+	if (o.size_count == 0)
+		o.sizes[o.size_count++] = 64;
+}
+
+static int parse(int argc, char **argv, struct err *err)
+{
+	static const char *const repeated[] = { "size", "op", NULL };
+
+	set_defaults();
+	argc = options_take(table, repeated, argc, argv, take_repeated, NULL, err);
+	if (argc < 0)
+		return -1;
+	int operand = opt_parse(table, argc, argv, err->text, sizeof err->text);
+	if (operand < 0)
+		return -1;
+	if (operand < argc)
+		return err_set(err, -1, "'%s' is not an option", argv[operand]);
+	if (o.batch > o.depth || 2 * o.signal > o.depth + 1)
+		return err_set(err, -1, "--depth: must be at least --batch, and twice --signal");
+	if (o.listen != NULL && o.server != NULL)
+		return err_set(err, -1, "--listen and --server exclude each other");
+	complete_lists();
+	return 0;
+}
+
+/* --------------------------------------------------------------------- report */
+
+static double us(double ns)
+{
+	return ns / 1e3;
+}
+
+static void print_head(const struct device *device)
+{
+	printf("%s\n\n", device->line);
+	printf("%-15s %9s  %9s %9s %9s %9s  %12s %9s\n", "", "bytes", "mean us", "p50 us",
+	       "p99 us", "p99.9 us", "1/s", "MB/s");
+	fflush(stdout);
+}
+
+static void print_figure(const struct raw_figure *f)
+{
+	const struct histogram *h = &f->latency;
+
+	printf("%-15s %9" PRIu64 "  %9.3f %9.3f %9.3f %9.3f  %12.0f %9.1f\n", raw_names[f->op],
+	       f->bytes, us(histogram_mean(h)), us((double)histogram_percentile(h, 50)),
+	       us((double)histogram_percentile(h, 99)), us((double)histogram_percentile(h, 99.9)),
+	       f->per_second, f->per_second * (double)f->bytes / 1e6);
+	fflush(stdout);
+}
+
+static void json_figure(struct json *j, const struct raw_figure *f)
+{
+	const struct histogram *h = &f->latency;
+
+	json_open_flat(j, NULL, '{');
+	json_string(j, "operation", raw_names[f->op]);
+	json_count(j, "bytes", f->bytes);
+	json_count(j, "count", h->count);
+	json_real(j, "mean_us", us(histogram_mean(h)), 3);
+	json_real(j, "p50_us", us((double)histogram_percentile(h, 50)), 3);
+	json_real(j, "p99_us", us((double)histogram_percentile(h, 99)), 3);
+	json_real(j, "p999_us", us((double)histogram_percentile(h, 99.9)), 3);
+	json_real(j, "max_us", us((double)h->max_ns), 3);
+	json_real(j, "per_second", f->per_second, 1);
+	json_real(j, "bytes_per_second", f->per_second * (double)f->bytes, 1);
+	json_close(j, '{');
+}
+
+static void json_head(struct json *j, const struct device *device)
+{
+	json_open(j, NULL, '{');
+	json_open(j, "config", '{');
+	json_string(j, "command", "raw");
+	json_string(j, "version", kvd_version());
+	json_count(j, "region_bytes", o.region_bytes);
+	json_count(j, "inline_bytes", o.inline_bytes);
+	json_count(j, "depth", (uint64_t)o.depth);
+	json_count(j, "batch", (uint64_t)o.batch);
+	json_count(j, "signal", (uint64_t)o.signal);
+	json_string(j, "poll", polls[o.poll]);
+	json_real(j, "seconds", o.seconds, 3);
+	json_close(j, '{');
+	json_string(j, "device", device->line);
+	json_bool(j, "software_device", device->verbs->soft);
+	json_open(j, "raw", '[');
+}
+
+/* ------------------------------------------------------------------- the run */
+
+/* All figures; j may be NULL. */
+static int measure_all(struct raw_config *config, struct raw_figure *figure, struct json *j,
+		       struct err *err)
+{
+	bool headed = false;
+
+	for (int op = 0; op < RAW_OPS; op++) {
+		for (unsigned i = 0; o.ops[op] && i < o.size_count; i++) {
+			if (raw_is_atomic((enum raw_op)op) && i > 0)
+				break;
+			if (raw_measure(config, (enum raw_op)op, o.sizes[i], figure, err) < 0)
+				return -1;
+			if (!headed) {
+				print_head(config->device);
+				if (j != NULL)
+					json_head(j, config->device);
+			}
+			headed = true;
+			print_figure(figure);
+			if (j != NULL)
+				json_figure(j, figure);
+		}
+	}
+	if (j != NULL) {
+		json_close(j, '[');
+		json_close(j, '{');
+	}
+	return 0;
+}
+
+static int measure_to_files(struct raw_config *config, struct err *err)
+{
+	struct raw_figure *figure = malloc(sizeof *figure);
+	struct outfile out;
+	struct json j = { 0 };
+	int rc = -1;
+
+	if (figure == NULL)
+		return err_set(err, -1, "out of memory");
+	if (o.json_path == NULL) {
+		rc = measure_all(config, figure, NULL, err);
+	} else if (outfile_open(&out, o.json_path, err) == 0) {
+		j.file = out.file;
+		rc = measure_all(config, figure, &j, err);
+		if (outfile_close(&out, err) < 0)
+			rc = -1;
+	}
+	free(figure);
+	return rc;
+}
+
+static int run(struct err *err)
+{
+	struct rawpeer peer = { 0 };
+	struct device device;
+	struct raw_config config = {
+		.device = &device,
+		.region_bytes = o.region_bytes,
+		.inline_bytes = o.inline_bytes,
+		.depth = (uint32_t)o.depth,
+		.batch = (uint32_t)o.batch,
+		.signal = (uint32_t)o.signal,
+		.events = o.poll == 1,
+		.seconds = o.seconds,
+	};
+	int rc;
+
+	if (rawpeer_begin(&peer, o.server, o.address, o.device, &config.addr, err) < 0)
+		return -1;
+	rc = device_choose(&device, o.device, &config.addr, err);
+	if (rc == 0)
+		rc = measure_to_files(&config, err);
+	rawpeer_end(&peer);
+	return rc;
+}
+
+static int serve(struct err *err)
+{
+	struct addr addr;
+
+	if (addr_parse(&addr, o.listen, err) < 0)
+		return -1;
+	if (strchr(o.listen, ':') == NULL)
+		addr_set_port(&addr, 0);
+	return rawpeer_serve(o.device, &addr, STDOUT_FILENO, err);
+}
+
+int command_raw(int argc, char **argv)
+{
+	struct err err = { "" };
+
+	if (parse(argc, argv, &err) < 0)
+		return command_fail(EXIT_USAGE, &err);
+	if (o.help) {
+		printf("usage: kvbench raw [--size SIZE]... [options]\n"
+		       "       kvbench raw --listen ADDR[:PORT]\n");
+		opt_print_help(table);
+		return EXIT_DONE;
+	}
+	if ((o.listen != NULL ? serve(&err) : run(&err)) < 0)
+		return command_fail(EXIT_TROUBLE, &err);
+	return EXIT_DONE;
+}

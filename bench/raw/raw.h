@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* raw.h -- verbs with nothing around them: the limit that GET and PUT are held
+ * against. */
+#ifndef BENCH_RAW_H
+#define BENCH_RAW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/report/histogram.h"
+#include "common/addr.h"
+#include "common/rdma/device.h"
+#include "common/err.h"
+
+enum raw_op {
+	RAW_READ,
+	RAW_WRITE,
+	RAW_WRITE_WITH_IMM,
+	RAW_CAS,
+	RAW_FADD,
+	RAW_SEND,
+	RAW_SEND_WITH_IMM,
+	RAW_OPS
+};
+
+/* "READ", "WRITE", "WRITE_WITH_IMM", "CAS", ..., NULL-terminated. */
+extern const char *const raw_names[RAW_OPS + 1];
+
+struct raw_config {
+	struct device *device;
+	struct addr addr;      /* of the peer */
+	uint64_t region_bytes; /* that addresses are drawn from */
+	uint64_t inline_bytes; /* messages up to this go inline, as far as the device can */
+	uint32_t depth;        /* work requests under way, for the rate */
+	uint32_t batch;        /* work requests a doorbell, for the rate */
+	uint32_t signal;       /* every so many is signalled, for the rate */
+	bool events;           /* wait by completion events, not by polling */
+	double seconds;        /* of each measurement */
+};
+
+#define RAW_DEPTH_MAX 1024u
+#define RAW_ATOMIC_BYTES 8u
+
+struct raw_figure {
+	enum raw_op op;
+	uint64_t bytes;
+	struct histogram latency; /* of one at a time: see raw_measure() */
+	double per_second;        /* of many at a time */
+};
+
+/*
+ * The latency is from the doorbell until the completion was seen: for READ, WRITE
+ * and atomics that of the work request, for SEND that of the peer's answer, which is as
+ * long.  Addresses are random in the region, at multiples of 64.
+ *
+ * The rate is one way for SEND: the peer takes messages and gives credits.
+ * 0, or -1 with err.
+ */
+int raw_measure(const struct raw_config *config, enum raw_op op, uint64_t bytes,
+		struct raw_figure *figure, struct err *err);
+
+/* Whether it is of 8 bytes only. */
+static inline bool raw_is_atomic(enum raw_op op)
+{
+	return op == RAW_CAS || op == RAW_FADD;
+}
+
+#endif
