@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* softverbs_error.c -- what is refused, and what that does to both sides. */
-#include "tests/unit/softverbs_kit.h"
+/* error.c -- what is refused, and what that does to both sides. */
+#include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
 #define READ_ONLY (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)

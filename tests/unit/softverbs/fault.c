@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* softverbs_fault.c -- injected faults, and what else a process may do. */
+/* fault.c -- injected faults, and what else a process may do. */
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include "tests/unit/softverbs_kit.h"
+#include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
 #define WORDS 64

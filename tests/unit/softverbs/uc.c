@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* softverbs_uc.c -- unreliable connections: what arrives, and what is lost in silence. */
-#include "tests/unit/softverbs_kit.h"
+/* uc.c -- unreliable connections: what arrives, and what is lost in silence. */
+#include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
 

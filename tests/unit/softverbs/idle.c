@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * softverbs_idle.c -- a device with nothing to do uses next to no CPU: connected, with a
+ * idle.c -- a device with nothing to do uses next to no CPU: connected, with a
  * request that waits for its receive, and with a thread that waits for an event.
  */
 #include <pthread.h>
-#include "tests/unit/softverbs_kit.h"
+#include "tests/unit/softverbs/kit.h"
 
 #define LOOK_MS 500
 #define MOST_MS 50 /* instrumented builds need 10 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * softverbs_chaos.c -- processes that talk to each other while some are killed.
+ * chaos.c -- processes that talk to each other while some are killed.
  *
  * Each worker listens, connects to others at random, reads their memory and sends
  * them messages; every byte that arrives is checked.  The parent kills workers (but
@@ -16,7 +16,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include "tests/unit/softverbs_kit.h"
+#include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
 #define WORKERS 8

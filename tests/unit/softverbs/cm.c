@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* softverbs_cm.c -- connection management. */
+/* cm.c -- connection management. */
 #include <arpa/inet.h>
-#include "tests/unit/softverbs_kit.h"
+#include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* softverbs_rdma.c -- READ, WRITE and atomics between processes. */
+/* rdma.c -- READ, WRITE and atomics between processes. */
 #include <sys/mman.h>
-#include "tests/unit/softverbs_kit.h"
+#include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* softverbs_send.c -- messages: order, sizes, RNR, events, SRQ, credits. */
-#include "tests/unit/softverbs_kit.h"
+/* send.c -- messages: order, sizes, RNR, events, SRQ, credits. */
+#include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
 

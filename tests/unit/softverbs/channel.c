@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * softverbs_channel.c -- channels: waits that spin before they sleep, and what is
+ * channel.c -- channels: waits that spin before they sleep, and what is
  * destroyed under its reader.
  *
  * The program is linked with --wrap of what a waiting thread calls: read(), so that it
@@ -11,7 +11,7 @@
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <sched.h>
-#include "tests/unit/softverbs_kit.h"
+#include "tests/unit/softverbs/kit.h"
 
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);

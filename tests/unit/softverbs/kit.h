@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * softverbs_kit.h -- what the tests of the software device share.
+ * kit.h -- what the tests of the software device share.
  *
  * A test runs its two sides in two forked children, so that each is a process of
  * its own with the device; they exchange what they must over a socket pair.  A

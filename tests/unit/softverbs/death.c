@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* softverbs_death.c -- peers that die, freeze, or leave. */
+/* death.c -- peers that die, freeze, or leave. */
 #include <sched.h>
-#include "tests/unit/softverbs_kit.h"
+#include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
 

@@ -3,7 +3,7 @@
  * The extended verbs: requests built call by call, completions read field by
  * field, attributes.  One process, its queue pair connected to itself.
  */
-#include "tests/unit/softverbs_kit.h"
+#include "tests/unit/softverbs/kit.h"
 
 #define OPS                                                                                 \
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |      \

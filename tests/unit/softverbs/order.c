@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * softverbs_order.c -- what the requests of one queue pair promise each other: order,
+ * order.c -- what the requests of one queue pair promise each other: order,
  * the fence, inline data, and which of them complete visibly.
  */
-#include "tests/unit/softverbs_kit.h"
+#include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
 #define ROUNDS 300
