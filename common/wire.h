@@ -262,7 +262,7 @@ struct wire_welcome {
 	uint32_t message_bytes_max;
 	uint32_t hints_every; /* of so many GETs one is to be told (WIRE_HINTS); 0: none */
 	uint32_t hint_shift;  /* what is told: the item's offset in the table >> hint_shift */
-	uint32_t role; /* enum role of auth_file.h: what the queue pair may, and kvd does for it */
+	uint32_t role; /* enum role of common/auth/file.h: what the queue pair may, and kvd does for it */
 };
 #define WIRE_HINTS_MAX 1024u /* in a message */
 static_assert(sizeof(struct wire_welcome) == 128, "wire");

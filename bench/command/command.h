@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* command.h -- kvbench's commands.  argv[0] is the command's name; each returns
  * the program's exit status. */
-#ifndef BENCH_COMMAND_H
-#define BENCH_COMMAND_H
+#ifndef BENCH_COMMAND_COMMAND_H
+#define BENCH_COMMAND_COMMAND_H
 
 #include "common/err.h"
 

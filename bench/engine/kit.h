@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * enginekit.h -- what the cases of enginebench share: one client and session, keys by
+ * kit.h -- what the cases of enginebench share: one client and session, keys by
  * number, and figures that bench/engine reads.
  *
  * One thread.  Whatever fails ends the program with a sentence.
  */
-#ifndef BENCH_ENGINEKIT_H
-#define BENCH_ENGINEKIT_H
+#ifndef BENCH_ENGINE_KIT_H
+#define BENCH_ENGINE_KIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,7 +46,7 @@ void engine_gets(struct engine *e, uint64_t count, int depth, uint64_t (*next)(v
 uint64_t engine_in_turn(void *arg); /* arg: uint64_t, counts */
 uint64_t engine_uniform(void *arg); /* arg: struct engine */
 
-/* enginecache.c: the hit ratio of a kvd with --evict that is empty. */
+/* cache.c: the hit ratio of a kvd with --evict that is empty. */
 void engine_cache(struct engine *e);
 
 struct kvd_counters engine_counters(const struct engine *e);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rawend.h -- one end of a connection of kvbench's own, for verbs with nothing
+ * end.h -- one end of a connection of kvbench's own, for verbs with nothing
  * around them: a queue pair, a completion queue and a region.
  *
  * Either end is made by the store's own path (common/device, common/link), but the
  * one that answers gives what kvd never does: WRITE and ATOMIC rights, on a region
  * that holds nothing.  An end belongs to one thread.
  */
-#ifndef BENCH_RAWEND_H
-#define BENCH_RAWEND_H
+#ifndef BENCH_RAW_END_H
+#define BENCH_RAW_END_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -90,7 +90,7 @@ struct rawend {
  * with err; rawend_clear() it in either case. */
 int rawend_make(struct rawend *e, const struct rawend_config *config, struct err *err);
 
-/* Connects to a peer of rawpeer.h and learns its region.  `e` is zero; sets
+/* Connects to a peer of peer.h and learns its region.  `e` is zero; sets
  * device->line.  0 or -1 with err; rawend_clear() it in either case. */
 int rawend_connect(struct rawend *e, struct device *device, const struct addr *addr,
 		   const struct rawend_config *config, enum rawend_mode mode, struct err *err);

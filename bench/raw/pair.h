@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* pair.h -- operations of a store and the raw verbs that they are held against, one
  * of each in random order. */
-#ifndef BENCH_PAIR_H
-#define BENCH_PAIR_H
+#ifndef BENCH_RAW_PAIR_H
+#define BENCH_RAW_PAIR_H
 
 #include "bench/report/histogram.h"
 

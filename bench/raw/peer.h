@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rawpeer.h -- the end that answers: `kvbench raw --listen`, or a process that
+ * peer.h -- the end that answers: `kvbench raw --listen`, or a process that
  * kvbench forks for itself.  One connection at a time.
  */
-#ifndef BENCH_RAWPEER_H
-#define BENCH_RAWPEER_H
+#ifndef BENCH_RAW_PEER_H
+#define BENCH_RAW_PEER_H
 
 #include <sys/types.h>
 

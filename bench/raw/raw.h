@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* raw.h -- verbs with nothing around them: the limit that GET and PUT are held
  * against. */
-#ifndef BENCH_RAW_H
-#define BENCH_RAW_H
+#ifndef BENCH_RAW_RAW_H
+#define BENCH_RAW_RAW_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* csv.h -- a run as comma-separated values: a line a second and kind of operation,
  * and at the end one of the whole for each kind. */
-#ifndef BENCH_CSV_H
-#define BENCH_CSV_H
+#ifndef BENCH_REPORT_CSV_H
+#define BENCH_REPORT_CSV_H
 
 #include "bench/run/driver.h"
 #include "bench/report/result.h"

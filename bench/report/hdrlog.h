@@ -6,8 +6,8 @@
  * A line's histogram is a zlib stream in base64.  The stream here is of stored
  * blocks, so that no zlib is needed: the counts are packed well without it.
  */
-#ifndef BENCH_HDRLOG_H
-#define BENCH_HDRLOG_H
+#ifndef BENCH_REPORT_HDRLOG_H
+#define BENCH_REPORT_HDRLOG_H
 
 #include <stddef.h>
 #include <stdint.h>

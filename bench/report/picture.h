@@ -5,8 +5,8 @@
  * Lines differ in dashes and points, not in colour alone, so that they can be told apart
  * in grey.
  */
-#ifndef BENCH_PICTURE_H
-#define BENCH_PICTURE_H
+#ifndef BENCH_REPORT_PICTURE_H
+#define BENCH_REPORT_PICTURE_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* progress.h -- a bar while loading, a status line a second while running, on
  * standard error: in place on a terminal, line after line elsewhere. */
-#ifndef BENCH_PROGRESS_H
-#define BENCH_PROGRESS_H
+#ifndef BENCH_REPORT_PROGRESS_H
+#define BENCH_REPORT_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* report.h -- what a run found out, as YCSB's text and as JSON. */
-#ifndef BENCH_REPORT_H
-#define BENCH_REPORT_H
+#ifndef BENCH_REPORT_REPORT_H
+#define BENCH_REPORT_REPORT_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* result.h -- what a run found out; the driver fills it in, the reports read it. */
-#ifndef BENCH_RESULT_H
-#define BENCH_RESULT_H
+#ifndef BENCH_REPORT_RESULT_H
+#define BENCH_REPORT_RESULT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* timeline.h -- a run second by second. */
-#ifndef BENCH_TIMELINE_H
-#define BENCH_TIMELINE_H
+#ifndef BENCH_REPORT_TIMELINE_H
+#define BENCH_REPORT_TIMELINE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * driver.h -- runs a workload against a store: threads with a session each, many
  * operations in flight on each session, every one timed.
  */
-#ifndef BENCH_DRIVER_H
-#define BENCH_DRIVER_H
+#ifndef BENCH_RUN_DRIVER_H
+#define BENCH_RUN_DRIVER_H
 
 #include <signal.h>
 #include <stdbool.h>

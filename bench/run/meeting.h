@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* meeting.h -- a barrier whose number of threads may shrink until it is passed. */
-#ifndef BENCH_MEETING_H
-#define BENCH_MEETING_H
+#ifndef BENCH_RUN_MEETING_H
+#define BENCH_RUN_MEETING_H
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* options.h -- the options of kvbench load, run and compare. */
-#ifndef BENCH_OPTIONS_H
-#define BENCH_OPTIONS_H
+#ifndef BENCH_RUN_OPTIONS_H
+#define BENCH_RUN_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* worker.h -- one thread of the driver: its session and its share of operations. */
-#ifndef BENCH_WORKER_H
-#define BENCH_WORKER_H
+#ifndef BENCH_RUN_WORKER_H
+#define BENCH_RUN_WORKER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* place.h -- where a store without RDMA is: a Unix socket, or a host and a port. */
-#ifndef BENCH_PLACE_H
-#define BENCH_PLACE_H
+#ifndef BENCH_STORE_PLACE_H
+#define BENCH_STORE_PLACE_H
 
 #include "common/err.h"
 

@@ -6,8 +6,8 @@
  * those of <kvd.h>.  As there, a submitted operation's completion comes from
  * poll, the key is copied, and the value's memory stays until the completion.
  */
-#ifndef BENCH_STORE_H
-#define BENCH_STORE_H
+#ifndef BENCH_STORE_STORE_H
+#define BENCH_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fnv.h -- the hash by which YCSB spreads record numbers. */
-#ifndef BENCH_FNV_H
-#define BENCH_FNV_H
+#ifndef BENCH_WORKLOAD_FNV_H
+#define BENCH_WORKLOAD_FNV_H
 
 #include <stdint.h>
 

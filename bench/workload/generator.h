@@ -2,8 +2,8 @@
 /*
  * generator.h -- which record an operation is on: YCSB's request distributions.
  */
-#ifndef BENCH_GENERATOR_H
-#define BENCH_GENERATOR_H
+#ifndef BENCH_WORKLOAD_GENERATOR_H
+#define BENCH_WORKLOAD_GENERATOR_H
 
 #include <stdint.h>
 

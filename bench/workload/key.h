@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* key.h -- the keys of YCSB: "user" and the record's number or its hash. */
-#ifndef BENCH_KEY_H
-#define BENCH_KEY_H
+#ifndef BENCH_WORKLOAD_KEY_H
+#define BENCH_WORKLOAD_KEY_H
 
 #include <stdbool.h>
 #include <stddef.h>

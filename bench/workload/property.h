@@ -6,8 +6,8 @@
  * Not thread-safe.  What is looked up is marked as known, so that
  * property_unknown() can tell what nobody asked for.
  */
-#ifndef BENCH_PROPERTY_H
-#define BENCH_PROPERTY_H
+#ifndef BENCH_WORKLOAD_PROPERTY_H
+#define BENCH_WORKLOAD_PROPERTY_H
 
 #include <stdbool.h>
 #include <stdint.h>

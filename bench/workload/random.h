@@ -3,8 +3,8 @@
  * random.h -- random numbers that depend on the seed and an operation's index
  * only, so that a run's operations are the same for any number of threads.
  */
-#ifndef BENCH_RANDOM_H
-#define BENCH_RANDOM_H
+#ifndef BENCH_WORKLOAD_RANDOM_H
+#define BENCH_WORKLOAD_RANDOM_H
 
 #include <stdint.h>
 

@@ -9,8 +9,8 @@
  *
  * A format is made once and then read by any thread.
  */
-#ifndef BENCH_RECORD_H
-#define BENCH_RECORD_H
+#ifndef BENCH_WORKLOAD_RECORD_H
+#define BENCH_WORKLOAD_RECORD_H
 
 #include <stdbool.h>
 #include <stddef.h>

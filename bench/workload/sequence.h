@@ -4,8 +4,8 @@
  * there: the newest number up to which every insert has been answered.
  * Any thread may call.
  */
-#ifndef BENCH_SEQUENCE_H
-#define BENCH_SEQUENCE_H
+#ifndef BENCH_WORKLOAD_SEQUENCE_H
+#define BENCH_WORKLOAD_SEQUENCE_H
 
 #include <stdint.h>
 

@@ -7,8 +7,8 @@
  * newest record, so that a run's operations are the same for any number of
  * threads; but numbers of new records are given out in the order of arrival.
  */
-#ifndef BENCH_WORKLOAD_H
-#define BENCH_WORKLOAD_H
+#ifndef BENCH_WORKLOAD_WORKLOAD_H
+#define BENCH_WORKLOAD_WORKLOAD_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * Databases" (SIGMOD 1994).  It is exact for the numbers 0 and 1 only: it draws
  * 2 a fifth too often, for example.  zipf_probability() is what it gives.
  */
-#ifndef BENCH_ZIPF_H
-#define BENCH_ZIPF_H
+#ifndef BENCH_WORKLOAD_ZIPF_H
+#define BENCH_WORKLOAD_ZIPF_H
 
 #include <stdint.h>
 

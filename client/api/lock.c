@@ -5,7 +5,7 @@
  * Happy path: the compare-and-swap of the stripe's word, and in the same doorbell the
  * READ of the item that the mirror knows: one round trip.  Several stripes are taken in
  * ascending order, one after the other.  How a word is taken, waited for and given back
- * stands in stripe.c, what is done meanwhile in locked.c.
+ * stands in client/op/lockword.c, what is done meanwhile in locked.c.
  *
  * A broken connection ends all of its locks: kvd releases them after it destroyed the
  * queue pair, and nothing of ours takes effect then (protocols.md, 7).

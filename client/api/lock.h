@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lock.h -- a lock, and the words that it is made of. */
-#ifndef CLIENT_LOCK_H
-#define CLIENT_LOCK_H
+#ifndef CLIENT_API_LOCK_H
+#define CLIENT_API_LOCK_H
 
 #include "client/op/session.h"
 

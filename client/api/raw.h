@@ -6,8 +6,8 @@
  * What is prepared is run next, with nothing else in flight on the session, and
  * only the run is to be timed.  Nothing is verified, copied or counted.
  */
-#ifndef CLIENT_RAW_H
-#define CLIENT_RAW_H
+#ifndef CLIENT_API_RAW_H
+#define CLIENT_API_RAW_H
 
 #include <infiniband/verbs.h>
 

@@ -6,8 +6,8 @@
  * which registers a dma-buf under the address that it has in the user's process;
  * what the library then must not do is in buffer.c.)
  */
-#ifndef CLIENT_BUFFER_H
-#define CLIENT_BUFFER_H
+#ifndef CLIENT_CACHE_BUFFER_H
+#define CLIENT_CACHE_BUFFER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  * reply's arrival; so each bounds how far kvd's clock is ahead of CLOCK_MONOTONIC
  * here.  The bounds widen with time, as clocks drift.
  */
-#ifndef CLIENT_CLOCK_H
-#define CLIENT_CLOCK_H
+#ifndef CLIENT_CACHE_CLOCK_H
+#define CLIENT_CACHE_CLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

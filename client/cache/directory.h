@@ -7,8 +7,8 @@
  * were last) connected to it: a session that has not noticed yet that kvd is another
  * goes on with the old one's.  Counted; any thread.
  */
-#ifndef CLIENT_DIRECTORY_H
-#define CLIENT_DIRECTORY_H
+#ifndef CLIENT_CACHE_DIRECTORY_H
+#define CLIENT_CACHE_DIRECTORY_H
 
 #include <stdatomic.h>
 #include <stdint.h>

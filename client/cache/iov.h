@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pieces.h -- where a value stands, or is to go: pieces of the caller's memory.
+ * iov.h -- where a value stands, or is to go: pieces of the caller's memory.
  *
  * Not thread-safe: an operation's.
  */
-#ifndef CLIENT_PIECES_H
-#define CLIENT_PIECES_H
+#ifndef CLIENT_CACHE_IOV_H
+#define CLIENT_CACHE_IOV_H
 
 #include <stdbool.h>
 #include <infiniband/verbs.h>

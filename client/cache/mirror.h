@@ -7,8 +7,8 @@
  * them is only a hint, which the item that it leads to confirms or refutes.
  * unit_mask: layout_unit_mask() of the table.
  */
-#ifndef CLIENT_MIRROR_H
-#define CLIENT_MIRROR_H
+#ifndef CLIENT_CACHE_MIRROR_H
+#define CLIENT_CACHE_MIRROR_H
 
 #include <stdbool.h>
 #include <stddef.h>

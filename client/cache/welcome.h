@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* welcome.h -- what kvd says of its memory, checked before it is used for addresses. */
-#ifndef CLIENT_WELCOME_H
-#define CLIENT_WELCOME_H
+#ifndef CLIENT_CACHE_WELCOME_H
+#define CLIENT_CACHE_WELCOME_H
 
 #include <stdbool.h>
 

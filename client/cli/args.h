@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_args.h -- options and operands of one command, in any order.
+ * args.h -- options and operands of one command, in any order.
  *
  * Not common/opt.h, which parses the program's own options: words of a shell
  * may hold any byte, and a shell parses millions of them.
  */
-#ifndef CLI_ARGS_H
-#define CLI_ARGS_H
+#ifndef CLIENT_CLI_ARGS_H
+#define CLIENT_CLI_ARGS_H
 
 #include <stdbool.h>
 #include <stddef.h>

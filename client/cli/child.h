@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_child.h -- a command of the user's that kvcli runs and waits for.
+ * child.h -- a command of the user's that kvcli runs and waits for.
  *
  * Meanwhile an interrupt from the terminal is the command's (it goes to both), and
  * SIGTERM and SIGHUP are passed on to it.  It is spawned, not forked: no page of
  * registered memory is shared with it, and no descriptor of kvcli's but those given.
  */
-#ifndef CLI_CHILD_H
-#define CLI_CHILD_H
+#ifndef CLIENT_CLI_CHILD_H
+#define CLIENT_CLI_CHILD_H
 
 #include <signal.h>
 #include <sys/types.h>

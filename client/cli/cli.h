@@ -6,8 +6,8 @@
  * kvcli is one thread.  It works on <kvd.h> only, and on neutral helpers of
  * common/.
  */
-#ifndef CLI_H
-#define CLI_H
+#ifndef CLIENT_CLI_CLI_H
+#define CLIENT_CLI_CLI_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ struct cli {
 	int output_error;
 };
 
-/* Connection (cli_session.c) */
+/* Connection (session.c) */
 
 /* The session; connects if need be.  NULL: *result and *error say why, the text
  * until the next call. */
@@ -50,7 +50,7 @@ void cli_disconnect(struct cli *cli);
 int cli_status(int result);
 
 /*
- * Answers (cli_answer.c).  A command that stands alone has standard output for
+ * Answers (answer.c).  A command that stands alone has standard output for
  * data and standard error for the rest; in a shell everything is an answer on
  * standard output.  Each returns the status to return.
  */
@@ -66,7 +66,7 @@ bool cli_output_flush(struct cli *cli);
 /* Colour is wanted on this stream: 1 or 2. */
 bool cli_color(int fd);
 
-/* Commands (cli_command.c) */
+/* Commands (command.c) */
 struct cli_command {
 	const char *name;
 	const char *arguments;
@@ -88,7 +88,7 @@ int cli_command_run(struct cli *cli, struct cli_word *words, size_t count);
 void cli_command_list(void);
 void cli_command_help(const struct cli_command *command);
 
-/* Runs commands from standard input (cli_shell.c). */
+/* Runs commands from standard input (shell.c). */
 int cli_shell(struct cli *cli);
 
 int cli_put(struct cli *cli, const struct cli_args *args);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_dump.h -- the file of kvcli export and import (EXPORTS in kvcli(1)): a head,
+ * dump.h -- the file of kvcli export and import (EXPORTS in kvcli(1)): a head,
  * blocks of records with a checksum each, and a last block without records.  All
  * integers are little-endian.
  *
  * A block is read whole and checked before any record of it is told.
  */
-#ifndef CLI_DUMP_H
-#define CLI_DUMP_H
+#ifndef CLIENT_CLI_DUMP_H
+#define CLIENT_CLI_DUMP_H
 
 #include <assert.h>
 #include <stdbool.h>
@@ -110,7 +110,7 @@ enum dump_got dump_open(struct dump_reader *reader, int fd, uint64_t from,
 enum dump_got dump_next(struct dump_reader *reader, struct dump_item *item);
 void dump_close(struct dump_reader *reader);
 
-/* JSON lines (cli_dump_json.c): false if there is no memory, or the line is none (why). */
+/* JSON lines (dump_json.c): false if there is no memory, or the line is none (why). */
 bool dump_json_write(struct dump_writer *writer, const struct dump_item *item);
 bool dump_json_read(struct dump_reader *reader, char *line, size_t line_bytes,
 		    struct dump_item *item);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_edit.h -- lines typed at a terminal: editing, history, completion of
+ * edit.h -- lines typed at a terminal: editing, history, completion of
  * commands by Tab where libedit is built in; plain lines where not.
  *
  * The history is kept in $XDG_STATE_HOME/kvcli_history, or
  * ~/.local/state/kvcli_history.  A line that begins with a space is not kept.
  */
-#ifndef CLI_EDIT_H
-#define CLI_EDIT_H
+#ifndef CLIENT_CLI_EDIT_H
+#define CLIENT_CLI_EDIT_H
 
 void cli_edit_begin(void);
 /* The line without its newline, allocated; NULL at the end. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_files.h -- the regular files below a folder, or the keys that become such.
+ * files.h -- the regular files below a folder, or the keys that become such.
  */
-#ifndef CLI_FILES_H
-#define CLI_FILES_H
+#ifndef CLIENT_CLI_FILES_H
+#define CLIENT_CLI_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_input.h -- lines of any bytes from a file descriptor, told apart from the
+ * input.h -- lines of any bytes from a file descriptor, told apart from the
  * moment when there are none yet.
  */
-#ifndef CLI_INPUT_H
-#define CLI_INPUT_H
+#ifndef CLIENT_CLI_INPUT_H
+#define CLIENT_CLI_INPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_json.h -- reads JSON as a list of paths and values: {"a": {"b": [1, "x"]}}
+ * json.h -- reads JSON as a list of paths and values: {"a": {"b": [1, "x"]}}
  * is a.b.0 = 1, a.b.1 = x.
  */
-#ifndef CLI_JSON_H
-#define CLI_JSON_H
+#ifndef CLIENT_CLI_JSON_H
+#define CLIENT_CLI_JSON_H
 
 #include <stdbool.h>
 

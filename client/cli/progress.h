@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_progress.h -- a bar on standard error, if that is a terminal, and the line
+ * progress.h -- a bar on standard error, if that is a terminal, and the line
  * that sums up at the end.
  */
-#ifndef CLI_PROGRESS_H
-#define CLI_PROGRESS_H
+#ifndef CLIENT_CLI_PROGRESS_H
+#define CLIENT_CLI_PROGRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

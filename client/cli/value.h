@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_value.h -- values on their way from files and into files.
+ * value.h -- values on their way from files and into files.
  *
  * Functions return 0 or an errno value; EFBIG is a value over the limit of
  * <kvd.h>.
  */
-#ifndef CLI_VALUE_H
-#define CLI_VALUE_H
+#ifndef CLIENT_CLI_VALUE_H
+#define CLIENT_CLI_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

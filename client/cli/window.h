@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_window.h -- many operations in flight, answered in the order given.
+ * window.h -- many operations in flight, answered in the order given.
  *
  * The window is a ring.  An operation is sent at once if there is room and no
  * unanswered one on the same key, unless both are GETs; otherwise the oldest are
@@ -12,8 +12,8 @@
  * change may have happened: KVD_EUNKNOWN), and the next operation connects
  * again.
  */
-#ifndef CLI_WINDOW_H
-#define CLI_WINDOW_H
+#ifndef CLIENT_CLI_WINDOW_H
+#define CLIENT_CLI_WINDOW_H
 
 #include <stddef.h>
 

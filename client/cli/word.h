@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cli_word.h -- words: how a line of the shell is split into them, and how
+ * word.h -- words: how a line of the shell is split into them, and how
  * bytes are shown so that they can be read and typed again.
  *
  * Words are separated by spaces and tabs.  "..." may hold spaces and the escapes
@@ -8,8 +8,8 @@
  * touch are one word.  A backslash outside of quotes is a backslash.  Any other
  * byte, zero and over 127 too, stands for itself.
  */
-#ifndef CLI_WORD_H
-#define CLI_WORD_H
+#ifndef CLIENT_CLI_WORD_H
+#define CLIENT_CLI_WORD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * get_impl.h -- between the parts of a one-sided GET.
+ * get.h -- between the parts of a one-sided GET.
  *
- *   quick.c    the shortest way, which makes no operation
+ *   fast.c     the shortest way, which makes no operation
  *   get.c      the operation: its beginning, its end, and who goes on after a READ
  *   lookup.c   where the key's entry is
  *   item.c     the item that the entry names
  *   verify.c   whether what was READ is that item
- *   scratch.c  what counts while a change of it is under way
+ *   pending.c  what counts while a change of it is under way
  *
  * All of it runs in the session's thread.  A function that takes an operation goes on
  * with it to its next READs, or ends it.
  */
-#ifndef CLIENT_GET_IMPL_H
-#define CLIENT_GET_IMPL_H
+#ifndef CLIENT_GET_GET_H
+#define CLIENT_GET_GET_H
 
 #include "client/op/session.h"
 
@@ -139,7 +139,7 @@ enum verdict verify_cut_kind(enum layout_kind kind);
 /* Whether the entry can have been this other key's when it was READ. */
 bool verify_is_collision(const struct op *op, const struct layout_item *item);
 
-/* scratch.c */
+/* pending.c */
 /* The old item of one that is being overwritten. */
 void scratch_read_old(struct op *op);
 /* What the scratch says of a prepared item, or of one of a transaction. */

@@ -6,8 +6,8 @@
  * Collected, and sent WIRE_HINTS_MAX at a time in a message that nobody waits for.  Only
  * a part of the GETs is told, and each place once in a message.
  */
-#ifndef CLIENT_HINTS_H
-#define CLIENT_HINTS_H
+#ifndef CLIENT_OP_HINTS_H
+#define CLIENT_OP_HINTS_H
 
 #include <stdint.h>
 

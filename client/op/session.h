@@ -6,8 +6,8 @@
  * message that it waits for, and a function that goes on when they are complete.
  * Many are in flight on one queue pair; the synchronous calls run one.
  */
-#ifndef CLIENT_SESSION_H
-#define CLIENT_SESSION_H
+#ifndef CLIENT_OP_SESSION_H
+#define CLIENT_OP_SESSION_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -267,14 +267,14 @@ void session_call_end(struct kvd_session *s, bool outermost);
 /* For calls that wait: the key is good, the session connected, and nothing
  * else in flight. */
 int session_begin(struct kvd_session *s, const void *key, size_t key_bytes);
-/* submit.c: likewise, and sets *op.  KVD_EBUSY: poll first. */
+/* client/api/async.c: likewise, and sets *op.  KVD_EBUSY: poll first. */
 int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes,
 		   void *tag, struct op **op);
 /* Takes an operation's value; KVD_E* with the session's err. */
 int session_set_value(struct kvd_session *s, struct pieces *value, const struct iovec *iov,
 		      int count);
 
-/* session.c: the connection.  0 or KVD_E*, with the session's err set. */
+/* client/session/connect.c: the connection.  0 or KVD_E*, with the session's err set. */
 int session_connect(struct kvd_session *s);
 void session_disconnect(struct kvd_session *s);
 /* Under the client's lock, or as its last: a client's protection domain, if there is one. */
@@ -350,10 +350,10 @@ void flight_arm(struct kvd_session *s);
 /* Ends every operation after the queue pair is gone. */
 void flight_abort(struct kvd_session *s);
 
-/* ahead.c: READs all of the index into the mirror.  0 or KVD_E*. */
+/* client/session/prefill.c: READs all of the index into the mirror.  0 or KVD_E*. */
 int ahead_read(struct kvd_session *s);
 
-/* event.c */
+/* client/api/fd.c */
 int event_attach(struct kvd_session *s); /* to a new connection's descriptors */
 void event_delete(struct kvd_session *s);
 
@@ -365,7 +365,7 @@ void get_resume(struct op *op, uint64_t word, uint64_t bytes, bool complete);
 void get_advance(struct op *op);                 /* its READs are complete */
 void get_reply(struct op *op, const uint8_t *payload); /* op->reply is set */
 
-/* quick.c */
+/* client/get/fast.c */
 struct got { /* of a GET that waits; `allocated` is the caller's */
 	void *allocated;
 	size_t bytes;
@@ -390,12 +390,12 @@ enum quick quick_lock_get(struct kvd_session *s, const void *key, size_t key_byt
 			  uint64_t stripe, uint64_t token, const struct iovec *to,
 			  struct quick_lock *q);
 
-/* stripe.c: its compare-and-swap is complete */
+/* lockword.c: its compare-and-swap is complete */
 void stripe_advance(struct op *op);
 /* The operation of one that has been posted for it, and perhaps is complete. */
 struct op *stripe_resume(struct kvd_session *s, uint64_t stripe, uint64_t token, bool complete);
 
-/* change.c */
+/* request.c */
 /*
  * Sends a request; of an OP_CHANGE with op->value behind it.  `ask` has what is not
  * the operation's: op, flags, token, ttl_ms, version and so on.  On an error nothing

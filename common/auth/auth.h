@@ -18,8 +18,8 @@
  * All functions may be called from any thread, and neither block nor allocate, but
  * for auth_init and the file functions of credentials.h.
  */
-#ifndef COMMON_AUTH_H
-#define COMMON_AUTH_H
+#ifndef COMMON_AUTH_AUTH_H
+#define COMMON_AUTH_AUTH_H
 
 #include <stdbool.h>
 #include <stddef.h>

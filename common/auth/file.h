@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auth_file.h -- the two files of authentication: kvd's users, and a user's
+ * file.h -- the two files of authentication: kvd's users, and a user's
  * credentials.  Both are text, and refused if others than their owner can read them.
  *
  * The users file, made by `kvd init`, changed by `kvcli user`:

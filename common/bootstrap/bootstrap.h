@@ -15,8 +15,8 @@
  *
  * Threads: a channel and its ids belong to one thread at a time, unlike rdma_cm's.
  */
-#ifndef COMMON_BOOTSTRAP_H
-#define COMMON_BOOTSTRAP_H
+#ifndef COMMON_BOOTSTRAP_BOOTSTRAP_H
+#define COMMON_BOOTSTRAP_BOOTSTRAP_H
 
 #include "common/rdma/verbs.h"
 #include "common/wire.h"
@@ -39,7 +39,7 @@ const struct verbs *bootstrap_verbs(const struct verbs *base);
  */
 bool bootstrap_is_sane(const struct wire_bootstrap *message, unsigned kinds);
 
-/* bootstrap_path.c: what of it is the device's. */
+/* path.c: what of it is the device's. */
 struct bootstrap_path {
 	const struct verbs *base;
 	struct ibv_context *ctx;

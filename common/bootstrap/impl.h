@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bootstrap_impl.h -- between the parts of a connection over TCP.
+ * impl.h -- between the parts of a connection over TCP.
  *
  *   bootstrap.c          what comes, and the table of functions
- *   bootstrap_message.c  what the two ends say to each other
- *   bootstrap_event.c    events, and the channel that they are of
- *   bootstrap_id.c       an id: its life, its socket, its device
- *   bootstrap_client.c   the end that connects
- *   bootstrap_server.c   the end that listens
+ *   message.c  what the two ends say to each other
+ *   event.c    events, and the channel that they are of
+ *   id.c       an id: its life, its socket, its device
+ *   client.c   the end that connects
+ *   server.c   the end that listens
  *
  * What returns an int returns 0, or -1 and errno.
  */
@@ -73,12 +73,12 @@ static inline int fail(int error)
 	return -1;
 }
 
-/* bootstrap_message.c: into id->out; `param`: with the queue pair's. */
+/* message.c: into id->out; `param`: with the queue pair's. */
 void bootstrap_message_fill(struct id *id, enum wire_bootstrap_kind kind,
 			    const struct rdma_conn_param *param);
 int bootstrap_message_send(struct id *id);
 
-/* bootstrap_event.c; NULL without memory. */
+/* event.c; NULL without memory. */
 struct queued *bootstrap_event_put(struct id *id, enum rdma_cm_event_type type, int status);
 /* With what the peer's message says. */
 void bootstrap_event_put_message(struct id *id, enum rdma_cm_event_type type, int status);
@@ -90,7 +90,7 @@ int bootstrap_event_ack(struct rdma_cm_event *event);
 struct rdma_event_channel *bootstrap_channel_create(void);
 void bootstrap_channel_destroy(struct rdma_event_channel *channel);
 
-/* bootstrap_id.c */
+/* id.c */
 struct id *bootstrap_id_new(struct rdma_event_channel *channel, void *context);
 int bootstrap_id_create(const struct verbs *base, struct rdma_event_channel *channel,
 			struct rdma_cm_id **id, void *context);
@@ -106,7 +106,7 @@ int bootstrap_socket_new(const struct sockaddr *address);
 void bootstrap_socket_tune(int fd);
 socklen_t bootstrap_address_bytes(const struct sockaddr *address);
 
-/* bootstrap_client.c: rdma_cm's functions, and what came over the socket. */
+/* client.c: rdma_cm's functions, and what came over the socket. */
 int bootstrap_client_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst,
 				  int timeout_ms);
 int bootstrap_client_resolve_route(struct rdma_cm_id *id, int timeout_ms);
@@ -115,7 +115,7 @@ int bootstrap_client_establish(struct rdma_cm_id *id);
 void bootstrap_client_connected(struct id *id);
 void bootstrap_client_answered(struct id *id);
 
-/* bootstrap_server.c: likewise. */
+/* server.c: likewise. */
 int bootstrap_server_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
 __be16 bootstrap_server_get_src_port(struct rdma_cm_id *id);
 int bootstrap_server_listen(struct rdma_cm_id *id, int backlog);

@@ -7,8 +7,8 @@
  * interface's address that interface's device, and a machine with no RDMA device
  * at all has the software one.  There is never a silent fallback.
  */
-#ifndef COMMON_DEVICE_H
-#define COMMON_DEVICE_H
+#ifndef COMMON_RDMA_DEVICE_H
+#define COMMON_RDMA_DEVICE_H
 
 #include "common/addr.h"
 #include "common/bootstrap/bootstrap.h"

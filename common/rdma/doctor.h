@@ -3,8 +3,8 @@
  * doctor.h -- what of this machine stands in the way of RDMA: one line each, that it
  * is well or what to type.
  */
-#ifndef COMMON_DOCTOR_H
-#define COMMON_DOCTOR_H
+#ifndef COMMON_RDMA_DOCTOR_H
+#define COMMON_RDMA_DOCTOR_H
 
 #include <stdint.h>
 #include <stdio.h>

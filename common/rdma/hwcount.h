@@ -3,8 +3,8 @@
  * hwcount.h -- what a device counts (hw_counters, counters and diag_counters of sysfs), with what it
  * means.
  */
-#ifndef COMMON_HWCOUNT_H
-#define COMMON_HWCOUNT_H
+#ifndef COMMON_RDMA_HWCOUNT_H
+#define COMMON_RDMA_HWCOUNT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * pair is made with verbs, goes through its states here with the access flags
  * that the caller names, and rdma_cm only learns its number.
  */
-#ifndef COMMON_LINK_H
-#define COMMON_LINK_H
+#ifndef COMMON_RDMA_LINK_H
+#define COMMON_RDMA_LINK_H
 
 #include "common/rdma/device.h"
 #include "common/err.h"

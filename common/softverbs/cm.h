@@ -5,8 +5,8 @@
  * One lock guards all of it.  Handlers of the control thread take it first and
  * then look whether the id is still there.
  */
-#ifndef SOFTVERBS_CM_H
-#define SOFTVERBS_CM_H
+#ifndef COMMON_SOFTVERBS_CM_H
+#define COMMON_SOFTVERBS_CM_H
 
 #include <errno.h>
 #include <sys/socket.h>

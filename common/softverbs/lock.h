@@ -6,8 +6,8 @@
  * one.  A waiter gives the CPU away after a few looks: the holder may be on the
  * same core.
  */
-#ifndef SOFTVERBS_LOCK_H
-#define SOFTVERBS_LOCK_H
+#ifndef COMMON_SOFTVERBS_LOCK_H
+#define COMMON_SOFTVERBS_LOCK_H
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -7,8 +7,8 @@
  * sv_guest).  Two processes that talk have two links.  The peer's end asks, the
  * guest's end answers, always from the control threads.
  */
-#ifndef SOFTVERBS_PEER_H
-#define SOFTVERBS_PEER_H
+#ifndef COMMON_SOFTVERBS_PEER_H
+#define COMMON_SOFTVERBS_PEER_H
 
 #include "common/softverbs/sv.h"
 

@@ -7,8 +7,8 @@
  * function of the same name.  The symbols have no version, so they satisfy
  * references to any.
  */
-#ifndef SOFTVERBS_PRELOAD_H
-#define SOFTVERBS_PRELOAD_H
+#ifndef COMMON_SOFTVERBS_PRELOAD_H
+#define COMMON_SOFTVERBS_PRELOAD_H
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* qp.h -- queue pairs: what qp.c, qp_state.c and qp_fail.c share. */
-#ifndef SOFTVERBS_QP_H
-#define SOFTVERBS_QP_H
+#ifndef COMMON_SOFTVERBS_QP_H
+#define COMMON_SOFTVERBS_QP_H
 
 #include "common/softverbs/peer.h"
 #include "common/softverbs/sv.h"

@@ -17,8 +17,8 @@
  *
  * Untouched pages of both cost nothing.
  */
-#ifndef SOFTVERBS_SHM_H
-#define SOFTVERBS_SHM_H
+#ifndef COMMON_SOFTVERBS_SHM_H
+#define COMMON_SOFTVERBS_SHM_H
 
 #include <stdalign.h>
 #include <stdatomic.h>

@@ -47,8 +47,8 @@
  *
  * fork: a child must not use objects of its parent.  It may open the device anew.
  */
-#ifndef SOFTVERBS_H
-#define SOFTVERBS_H
+#ifndef COMMON_SOFTVERBS_SOFTVERBS_H
+#define COMMON_SOFTVERBS_SOFTVERBS_H
 
 #include <stddef.h>
 #include <infiniband/verbs.h>

@@ -11,8 +11,8 @@
  * No function of the caller runs under a lock, and nothing sleeps under one but
  * the mutexes.
  */
-#ifndef SOFTVERBS_SV_H
-#define SOFTVERBS_SV_H
+#ifndef COMMON_SOFTVERBS_SV_H
+#define COMMON_SOFTVERBS_SV_H
 
 #include <pthread.h>
 #include <stdbool.h>

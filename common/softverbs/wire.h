@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* wire.h -- messages: what wire.c and wire_recv.c share. */
-#ifndef SOFTVERBS_WIRE_H
-#define SOFTVERBS_WIRE_H
+#ifndef COMMON_SOFTVERBS_WIRE_H
+#define COMMON_SOFTVERBS_WIRE_H
 
 #include "common/softverbs/peer.h"
 #include "common/softverbs/sv.h"

@@ -5,8 +5,8 @@
  * The first argument of each example that opens a device is the device's name;
  * without, it takes the first.
  */
-#ifndef EXAMPLE_H
-#define EXAMPLE_H
+#ifndef DOC_EXAMPLES_EXAMPLE_H
+#define DOC_EXAMPLES_EXAMPLE_H
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /*
  * gate.h -- who gets in: users, their proofs, how many may knock, and who is thrown out.
  *
- * The life of a connection here: the main thread lets it begin (knock.h), a worker
+ * The life of a connection here: the main thread lets it begin (rate_limit.h), a worker
  * checks its hello (gate_admit) and answers it (gate_welcome).  A hello that proves
  * nothing is answered after DENIED_NS, and counts many times in what its address may
  * try.  Each namespace has a gate of its own.
@@ -16,8 +16,8 @@
  * the reading of the rkeys, so that who is admitted with the old users is seen by the
  * reload that ends them.
  */
-#ifndef SERVER_GATE_H
-#define SERVER_GATE_H
+#ifndef SERVER_ACCESS_GATE_H
+#define SERVER_ACCESS_GATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

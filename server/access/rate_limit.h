@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * knock.h -- how many connections an address may begin: so many a second, and
+ * rate_limit.h -- how many connections an address may begin: so many a second, and
  * KNOCK_BURST_S seconds' worth at once.  A handshake that fails, or a malformed message, counts as much as
  * 1/KNOCK_FAILURES_PER_S seconds' worth.
  *
  * Memory is bounded: addresses share a fixed number of buckets, by a secret hash.
  * Any thread.
  */
-#ifndef SERVER_KNOCK_H
-#define SERVER_KNOCK_H
+#ifndef SERVER_ACCESS_RATE_LIMIT_H
+#define SERVER_ACCESS_RATE_LIMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * It is tuned for what kvd does with it: write in batches, one writer, and read all of
  * it once, at start.  So no block cache, no filters, blocks of 32 KiB.
  *
- * A damaged log is found by durable_log.h, before RocksDB reads it, and a folder that is
- * not kvd's, or not complete, by durable_folder.h.
+ * A damaged log is found by log.h, before RocksDB reads it, and a folder that is
+ * not kvd's, or not complete, by folder.h.
  */
 #include "server/durable/db.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * durable_db.h -- the database on disk, as durable.c uses it.
+ * db.h -- the database on disk, as durable.c uses it.
  *
  * A record's key is the lower 16 bits of the key's second hash, which the index does not
  * use, big-endian, and the key: so parts of the database of equal size can be read in parallel, and how far a

@@ -10,8 +10,8 @@
  * key at most one record is under way, and the database has them in the table's
  * order.  Without RocksDB in the build durable_open fails and says so.
  */
-#ifndef SERVER_DURABLE_H
-#define SERVER_DURABLE_H
+#ifndef SERVER_DURABLE_DURABLE_H
+#define SERVER_DURABLE_DURABLE_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * durable_folder.h -- whose folder it is that the data is in.
+ * folder.h -- whose folder it is that the data is in.
  *
  * A marker file says that it is kvd's, and the number of the newest log: a folder without
  * a file that belongs to it must not look like one that is empty.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* durable_impl.h -- what the files of durable.h share. */
+/* impl.h -- what the files of durable.h share. */
 #ifndef SERVER_DURABLE_IMPL_H
 #define SERVER_DURABLE_IMPL_H
 
@@ -77,7 +77,7 @@ static inline struct timespec durable_in_ns(uint64_t ns)
 /* Room on the disk; UINT64_MAX if that can't be told. */
 uint64_t durable_free_bytes(const struct durable *d);
 
-/* ---- durable_queue.c ---- */
+/* ---- queue.c ---- */
 void durable_give_back(struct durable *d, struct durable_op *list, enum durable_result result);
 /* Of the queue, what fits one batch.  Caller: has the lock. */
 struct durable_op *durable_take_batch(struct durable *d, uint64_t *bytes);
@@ -86,7 +86,7 @@ void durable_linger(struct durable *d);
 /* What to wait for before the next batch: called before this one is given back. */
 void durable_plan(struct durable *d, const struct durable_op *list, uint64_t took_ns);
 
-/* ---- durable_commit.c ---- */
+/* ---- commit.c ---- */
 void *durable_run_commits(void *durable);
 
 #endif

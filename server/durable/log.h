@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * durable_log.h -- whether the database's logs are whole, before it reads them.
+ * log.h -- whether the database's logs are whole, before it reads them.
  *
  * RocksDB has a mode for each taste, but none that tells a log whose end is torn,
  * which is what a crash leaves, from one that is damaged: they refuse both, or pass over

@@ -6,7 +6,7 @@
  * is made in that one's protection domain, on its worker with the fewest connections, and
  * brought to RTS without any remote right -> handed to the worker -> accepted.
  *
- * Limits: on connections, on those an address may begin (knock.c), on those that have not
+ * Limits: on connections, on those an address may begin (server/access/rate_limit.c), on those that have not
  * said a good hello (HANDSHAKES_PART: the eldest makes room).
  */
 #include <errno.h>

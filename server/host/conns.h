@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * conns.h -- a connection's way through the main thread: it arrives (arrival.c), is listed
- * (conns.c), and is ended and buried (burial.c).  All main thread, but where said.
+ * conns.h -- a connection's way through the main thread: it arrives (accept.c), is listed
+ * (conns.c), and is ended and buried (reap.c).  All main thread, but where said.
  */
-#ifndef SERVER_CONNS_H
-#define SERVER_CONNS_H
+#ifndef SERVER_HOST_CONNS_H
+#define SERVER_HOST_CONNS_H
 
 #include "server/worker/server.h"
 
@@ -15,10 +15,10 @@ uint64_t conns_count_pending(const struct host *host);
 void conns_add(struct server *server, struct conn *conn);
 void conns_remove(struct conn *conn);
 
-/* arrival.c: takes the id of the CONNECT_REQUEST, and acknowledges the event. */
+/* accept.c: takes the id of the CONNECT_REQUEST, and acknowledges the event. */
 void arrival_asked(struct host *host, struct rdma_cm_event *event);
 
-/* burial.c */
+/* reap.c */
 /* Its queue pair and all that it had.  Nothing that it sent takes effect afterwards. */
 void burial_one(struct conn *conn);
 /* Those that their workers are done with. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* event.h -- what the device tells of itself, in words, and what kvd does about it. */
-#ifndef SERVER_EVENT_H
-#define SERVER_EVENT_H
+/* device_event.h -- what the device tells of itself, in words, and what kvd does about it. */
+#ifndef SERVER_HOST_DEVICE_EVENT_H
+#define SERVER_HOST_DEVICE_EVENT_H
 
 #include <infiniband/verbs.h>
 

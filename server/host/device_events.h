@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * watch.h -- the thread that takes the device's asynchronous events.
+ * device_events.h -- the thread that takes the device's asynchronous events.
  *
- * It takes each, says in words what happened (event.c), does what is to be done, and
+ * It takes each, says in words what happened (device_event.c), does what is to be done, and
  * acknowledges it, without which an object can't be destroyed: so whoever destroys a
  * queue pair waits for this thread, and this thread waits for nobody.
  *
@@ -11,8 +11,8 @@
  * that ran low is told and watched again after a second; a device, completion queue or
  * receive queue that failed ends kvd.
  */
-#ifndef SERVER_WATCH_H
-#define SERVER_WATCH_H
+#ifndef SERVER_HOST_DEVICE_EVENTS_H
+#define SERVER_HOST_DEVICE_EVENTS_H
 
 #include "common/err.h"
 

@@ -7,8 +7,8 @@
  * IBV_ATOMIC_GLOB, which none that is sold does), and memory would have to be registered
  * with each.  Main thread.
  */
-#ifndef SERVER_LISTENER_H
-#define SERVER_LISTENER_H
+#ifndef SERVER_HOST_LISTENER_H
+#define SERVER_HOST_LISTENER_H
 
 #include <stddef.h>
 

@@ -8,8 +8,8 @@
  * locks, workers with their queues, users, folder on disk.  Nothing is shared but the
  * device, the listener and the main thread.  See doc/design.md.
  */
-#ifndef SERVER_NAMESPACE_H
-#define SERVER_NAMESPACE_H
+#ifndef SERVER_HOST_NAMESPACE_H
+#define SERVER_HOST_NAMESPACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lockinbox.h -- what other threads tell the locker, first come, first served.
+ * inbox.h -- what other threads tell the locker, first come, first served.
  *
  * Any thread appends, without waiting; the locker takes all that there is.
  */
-#ifndef SERVER_LOCKINBOX_H
-#define SERVER_LOCKINBOX_H
+#ifndef SERVER_LOCK_INBOX_H
+#define SERVER_LOCK_INBOX_H
 
 #include <pthread.h>
 #include <stdbool.h>

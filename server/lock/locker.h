@@ -10,8 +10,8 @@
  *
  * Everything here is called by any thread, and does not block.
  */
-#ifndef SERVER_LOCKER_H
-#define SERVER_LOCKER_H
+#ifndef SERVER_LOCK_LOCKER_H
+#define SERVER_LOCK_LOCKER_H
 
 #include <stdint.h>
 

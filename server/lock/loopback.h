@@ -3,8 +3,8 @@
  * loopback.h -- a queue pair connected to another of the same device, through which
  * kvd does atomics on lock words as clients do.  One thread at a time.
  */
-#ifndef SERVER_LOOPBACK_H
-#define SERVER_LOOPBACK_H
+#ifndef SERVER_LOCK_LOOPBACK_H
+#define SERVER_LOCK_LOOPBACK_H
 
 #include <stdint.h>
 

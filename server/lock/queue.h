@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lockqueue.h -- who waits for which stripe, in order; the locker's thread only.
+ * queue.h -- who waits for which stripe, in order; the locker's thread only.
  */
-#ifndef SERVER_LOCKQUEUE_H
-#define SERVER_LOCKQUEUE_H
+#ifndef SERVER_LOCK_QUEUE_H
+#define SERVER_LOCK_QUEUE_H
 
 #include <stdbool.h>
 #include <stdint.h>

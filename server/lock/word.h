@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lockword.h -- the lock words as the locker's thread sees and changes them, and what it
+/* word.h -- the lock words as the locker's thread sees and changes them, and what it
  * has for that.  The thread alone calls what is here. */
-#ifndef SERVER_LOCKWORD_H
-#define SERVER_LOCKWORD_H
+#ifndef SERVER_LOCK_WORD_H
+#define SERVER_LOCK_WORD_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* http.h -- GET /metrics and GET /healthz, answered by a thread of their own. */
-#ifndef SERVER_HTTP_H
-#define SERVER_HTTP_H
+#ifndef SERVER_METRICS_HTTP_H
+#define SERVER_METRICS_HTTP_H
 
 #include "common/err.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* metrics.h -- kvd's figures in Prometheus' text format, and whether it is well. */
-#ifndef SERVER_METRICS_H
-#define SERVER_METRICS_H
+#ifndef SERVER_METRICS_METRICS_H
+#define SERVER_METRICS_METRICS_H
 
 #include <stdbool.h>
 #include <stddef.h>

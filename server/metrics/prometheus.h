@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exposition.h -- figures of several namespaces as one text of Prometheus' format. */
-#ifndef SERVER_EXPOSITION_H
-#define SERVER_EXPOSITION_H
+/* prometheus.h -- figures of several namespaces as one text of Prometheus' format. */
+#ifndef SERVER_METRICS_PROMETHEUS_H
+#define SERVER_METRICS_PROMETHEUS_H
 
 #include <stddef.h>
 

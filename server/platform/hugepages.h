@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pages.h -- whether the table is in huge pages, told at start. */
-#ifndef SERVER_PAGES_H
-#define SERVER_PAGES_H
+/* hugepages.h -- whether the table is in huge pages, told at start. */
+#ifndef SERVER_PLATFORM_HUGEPAGES_H
+#define SERVER_PLATFORM_HUGEPAGES_H
 
 struct server;
 

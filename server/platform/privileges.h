@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* privileges.h -- kvd started as root goes on as somebody who may little. */
-#ifndef SERVER_PRIVILEGES_H
-#define SERVER_PRIVILEGES_H
+#ifndef SERVER_PLATFORM_PRIVILEGES_H
+#define SERVER_PLATFORM_PRIVILEGES_H
 
 #include "common/err.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* change.h -- the pieces that changes of one key and of several are made of. */
-#ifndef SERVER_CHANGE_H
-#define SERVER_CHANGE_H
+#ifndef SERVER_STORE_CHANGE_H
+#define SERVER_STORE_CHANGE_H
 
 #include "server/store/store.h"
 

@@ -8,8 +8,8 @@
  * readers meet nothing new, but whoever has the old location mirrored READs the index
  * again; so items are moved only where memory is short.
  */
-#ifndef SERVER_COMPACT_H
-#define SERVER_COMPACT_H
+#ifndef SERVER_STORE_COMPACT_H
+#define SERVER_STORE_COMPACT_H
 
 #include <stdbool.h>
 #include <stdint.h>

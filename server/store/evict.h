@@ -8,8 +8,8 @@
  * worker that handles them; of one-sided GETs clients tell (WIRE_HINTS).  All of it is
  * relaxed and a hint; any worker.
  */
-#ifndef SERVER_EVICT_H
-#define SERVER_EVICT_H
+#ifndef SERVER_STORE_EVICT_H
+#define SERVER_STORE_EVICT_H
 
 #include <stdbool.h>
 #include <stdint.h>

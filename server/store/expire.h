@@ -6,8 +6,8 @@
  * walk over the index, a few buckets at a time, one worker at once, and only while
  * there may be a key that is due.
  */
-#ifndef SERVER_EXPIRE_H
-#define SERVER_EXPIRE_H
+#ifndef SERVER_STORE_EXPIRE_H
+#define SERVER_STORE_EXPIRE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * compute.h -- changes whose value comes from the old one: counters, append, touch.
+ * rmw.h -- changes whose value comes from the old one: counters, append, touch.
  */
-#ifndef SERVER_COMPUTE_H
-#define SERVER_COMPUTE_H
+#ifndef SERVER_STORE_RMW_H
+#define SERVER_STORE_RMW_H
 
 #include "server/store/store.h"
 

@@ -6,8 +6,8 @@
  * these functions blocks: where another worker or a lock holder is in the way
  * they return STORE_ASIDE, and the caller tries again later.
  */
-#ifndef SERVER_STORE_H
-#define SERVER_STORE_H
+#ifndef SERVER_STORE_STORE_H
+#define SERVER_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* txn.h -- changes of several keys, all or nothing. */
-#ifndef SERVER_TXN_H
-#define SERVER_TXN_H
+#ifndef SERVER_STORE_TXN_H
+#define SERVER_STORE_TXN_H
 
 #include "server/store/store.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* txn_impl.h -- a transaction under way: between txn.c and txn_commit.c. */
-#ifndef SERVER_TXN_IMPL_H
-#define SERVER_TXN_IMPL_H
+#ifndef SERVER_STORE_TXN_IMPL_H
+#define SERVER_STORE_TXN_IMPL_H
 
 #include "server/store/change.h"
 #include "server/store/txn.h"

@@ -7,8 +7,8 @@
  * expansion holds those of all buckets of its group.  Lock order: mark of a
  * stripe, then bucket locks in ascending order, then the allocator.
  */
-#ifndef SERVER_INDEX_H
-#define SERVER_INDEX_H
+#ifndef SERVER_TABLE_INDEX_H
+#define SERVER_TABLE_INDEX_H
 
 #include <stdbool.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* index_impl.h -- between the parts of the index: index.c, index_node.c, index_grow.c. */
-#ifndef SERVER_INDEX_IMPL_H
-#define SERVER_INDEX_IMPL_H
+#ifndef SERVER_TABLE_INDEX_IMPL_H
+#define SERVER_TABLE_INDEX_IMPL_H
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* words.h -- looks for a fingerprint among the words of the index. */
-#ifndef SERVER_WORDS_H
-#define SERVER_WORDS_H
+/* match.h -- looks for a fingerprint among the words of the index. */
+#ifndef SERVER_TABLE_MATCH_H
+#define SERVER_TABLE_MATCH_H
 
 #include "common/layout.h"
 

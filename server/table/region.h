@@ -7,8 +7,8 @@
  * it.  `heap` is a jemalloc arena per worker whose extent hooks carve from the
  * region and give back to it.
  */
-#ifndef SERVER_REGION_H
-#define SERVER_REGION_H
+#ifndef SERVER_TABLE_REGION_H
+#define SERVER_TABLE_REGION_H
 
 #include <stdbool.h>
 #include <stddef.h>

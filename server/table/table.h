@@ -4,8 +4,8 @@
  *
  * Made once, before any worker runs; the pointers never change afterwards.
  */
-#ifndef SERVER_TABLE_H
-#define SERVER_TABLE_H
+#ifndef SERVER_TABLE_TABLE_H
+#define SERVER_TABLE_TABLE_H
 
 #include <stdatomic.h>
 

@@ -8,8 +8,8 @@
  * client's next connection asks for them.  A change that is not among them had no
  * effect, and never will: the queue pair is gone.  (protocols.md, 7.)
  */
-#ifndef SERVER_FATE_H
-#define SERVER_FATE_H
+#ifndef SERVER_WORKER_FATE_H
+#define SERVER_WORKER_FATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

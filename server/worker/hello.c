@@ -6,7 +6,7 @@
 #include "common/log_limit.h"
 #include "server/worker/request_impl.h"
 
-/* It is told after a while, and closed: see burial.c. */
+/* It is told after a while, and closed: see server/host/reap.c. */
 static enum request_fate deny(struct request *r)
 {
 	struct conn *c = r->conn;

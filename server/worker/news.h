@@ -6,8 +6,8 @@
  * Any worker, no lock.  All of it are hints: a client that is told too little, or a
  * mixture of two entries, finds out by the item, or by its not being there.
  */
-#ifndef SERVER_NEWS_H
-#define SERVER_NEWS_H
+#ifndef SERVER_WORKER_NEWS_H
+#define SERVER_WORKER_NEWS_H
 
 #include <stddef.h>
 #include <stdint.h>

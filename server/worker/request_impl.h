@@ -4,12 +4,12 @@
  *
  *   request.c   checks, and what is done to one key or a few
  *   hello.c     who a peer is, and what it may
- *   walk.c      pages of keys: to list, to delete
+ *   scan.c      pages of keys: to list, to delete
  *
  * A worker's thread, all of it.
  */
-#ifndef SERVER_REQUEST_IMPL_H
-#define SERVER_REQUEST_IMPL_H
+#ifndef SERVER_WORKER_REQUEST_IMPL_H
+#define SERVER_WORKER_REQUEST_IMPL_H
 
 #include "server/worker/server.h"
 
@@ -30,7 +30,7 @@ enum request_fate request_keep(struct request *request);
 /* hello.c */
 enum request_fate request_hello(struct request *request);
 
-/* walk.c */
+/* scan.c */
 enum request_fate request_keys(struct request *request);
 enum request_fate request_flush(struct request *request);
 /* One of a flush's keys is off the disk, or not. */

@@ -7,8 +7,8 @@
  * to its worker, then to the main thread again to be buried.  doc/threads.md has
  * the whole picture.
  */
-#ifndef SERVER_SERVER_H
-#define SERVER_SERVER_H
+#ifndef SERVER_WORKER_SERVER_H
+#define SERVER_WORKER_SERVER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -410,16 +410,16 @@ int server_start(struct server *s, struct err *err);
 void server_abandon(struct server *s);
 void server_delete(struct server *s);
 
-/* listen.c: main thread */
+/* server/host/loop.c: main thread */
 /* Opens the device for the first of the host's servers: addr, ctx. */
 int listen_start(struct host *host, struct err *err);
 int listen_run(struct host *host); /* until a signal asks to stop */
 void listen_stop(struct host *host);
 
-/* arrival.c: any thread: whether its queue pair has just these remote rights; else it is
+/* server/host/accept.c: any thread: whether its queue pair has just these remote rights; else it is
  * in error. */
 bool conn_check_rights(struct conn *conn, int rights);
-/* burial.c */
+/* server/host/reap.c */
 void conn_done(struct conn *conn); /* worker: gives it back */
 /* Any thread: has its worker end it; `reason` is static. */
 void conn_drop(struct conn *conn, const char *reason);

@@ -7,8 +7,8 @@
  * until its reply is ready to be posted: with waiting for locks and for values to be
  * pulled, without the network.  A worker writes its own, any thread reads them.
  */
-#ifndef SERVER_TIMING_H
-#define SERVER_TIMING_H
+#ifndef SERVER_WORKER_TIMING_H
+#define SERVER_WORKER_TIMING_H
 
 #include <stdatomic.h>
 #include <stdint.h>

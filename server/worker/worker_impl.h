@@ -3,14 +3,14 @@
  * worker_impl.h -- between the parts of a worker:
  *
  *   worker.c        its thread: what was polled, waiting, beginning and end
- *   worker_conn.c   its connections
- *   worker_inbox.c  what other threads ask of it
- *   intake.c        what it received, and what was set aside
+ *   drain.c   its connections
+ *   command.c  what other threads ask of it
+ *   recv.c        what it received, and what was set aside
  *
  * All of it runs in the worker's thread, but what server.h says may be called by any.
  */
-#ifndef SERVER_WORKER_IMPL_H
-#define SERVER_WORKER_IMPL_H
+#ifndef SERVER_WORKER_WORKER_IMPL_H
+#define SERVER_WORKER_WORKER_IMPL_H
 
 #include "server/worker/server.h"
 
@@ -20,7 +20,7 @@
 #define DEFERRED_MAX (RX_COUNT / 2)
 #define CLOSE_NS_MAX 1000000000ull
 
-/* worker_conn.c */
+/* drain.c */
 void worker_adopt(struct worker *worker, struct conn *conn);
 /* By its queue pair's number; by what a token has of its id: NULL if it is not there, or
  * not ready. */
@@ -29,7 +29,7 @@ struct conn *worker_find_id(struct worker *worker, uint64_t connection);
 /* Closes what has ended, and gives back what is drained; `idle`: nothing was polled. */
 void worker_conns_progress(struct worker *worker, bool idle);
 
-/* intake.c */
+/* recv.c */
 /* An odd number of cache lines from one buffer to the next: at multiples of 8 KiB all
  * messages would share a few sets of the cache. */
 #define BUFFER_STRIDE_BYTES (WIRE_MESSAGE_BYTES_MAX + 5 * 64)
@@ -48,7 +48,7 @@ void intake_retry(struct worker *worker);
 /* Changes whose records are on disk. */
 void intake_committed(struct worker *worker);
 
-/* worker_inbox.c */
+/* command.c */
 void worker_take_inbox(struct worker *worker);
 /* A client's tokens were READ. */
 void worker_got_held(struct worker *worker, struct tx *tx, const struct ibv_wc *wc);

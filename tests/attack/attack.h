@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* attack.h -- the attacks, and what they share.  Each exits with 1 and a sentence if
  * something works that must not.  WHO, VICTIM and the like are files of credentials. */
-#ifndef ATTACK_H
-#define ATTACK_H
+#ifndef TESTS_ATTACK_ATTACK_H
+#define TESTS_ATTACK_ATTACK_H
 
 #include "tests/attack/raw_peer.h"
 

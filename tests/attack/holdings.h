@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* holdings.h -- what memory of kvd's the software device lets a peer's process hold. */
-#ifndef HOLDINGS_H
-#define HOLDINGS_H
+#ifndef TESTS_ATTACK_HOLDINGS_H
+#define TESTS_ATTACK_HOLDINGS_H
 
 #include "tests/attack/raw_peer.h"
 

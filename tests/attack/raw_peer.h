@@ -3,8 +3,8 @@
  * raw_peer.h -- a peer of kvd on bare verbs, that keeps to no rules: connections,
  * messages and one-sided requests, each by itself.  One thread.
  */
-#ifndef RAW_PEER_H
-#define RAW_PEER_H
+#ifndef TESTS_ATTACK_RAW_PEER_H
+#define TESTS_ATTACK_RAW_PEER_H
 
 #include "common/addr.h"
 #include "common/auth/file.h"

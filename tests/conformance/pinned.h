@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* pinned.h -- what the programs that measure a machine's CPUs share. */
-#ifndef CONFORMANCE_PINNED_H
-#define CONFORMANCE_PINNED_H
+#ifndef TESTS_CONFORMANCE_PINNED_H
+#define TESTS_CONFORMANCE_PINNED_H
 
 #include <sched.h>
 #include <stdint.h>

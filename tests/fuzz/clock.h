@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* clock.h -- a clock that goes only as it is looked at, for harnesses that wait. */
-#ifndef FUZZ_CLOCK_H
-#define FUZZ_CLOCK_H
+#ifndef TESTS_FUZZ_CLOCK_H
+#define TESTS_FUZZ_CLOCK_H
 
 #include "tests/fuzz/fuzz.h"
 

@@ -4,8 +4,8 @@
  * happen.  With clang's libFuzzer it is the fuzzer (configure --enable-fuzz); without,
  * driver.c replays the corpus and makes mutants of it.  See README.md.
  */
-#ifndef FUZZ_H
-#define FUZZ_H
+#ifndef TESTS_FUZZ_FUZZ_H
+#define TESTS_FUZZ_FUZZ_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* api.h -- what the cases of api share. */
-#ifndef API_H
-#define API_H
+#ifndef TESTS_INTEGRATION_API_H
+#define TESTS_INTEGRATION_API_H
 
 #include <stdbool.h>
 #include <stddef.h>

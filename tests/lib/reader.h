@@ -4,7 +4,7 @@
  * in memory shared with it: a READ is a copy, word by word, in an order that a
  * seed chooses, and the words of a GET are sampled one at a time.
  *
- * Linked with client/get/get.c and its parts, mirror.c, pieces.c and clock.c, it takes the place of the rest of libkvd.
+ * Linked with client/get/get.c and its parts, mirror.c, client/cache/iov.c and clock.c, it takes the place of the rest of libkvd.
  */
 #ifndef TESTS_LIB_READER_H
 #define TESTS_LIB_READER_H

@@ -6,8 +6,8 @@
  * its own with the device; they exchange what they must over a socket pair.  A
  * side that fails a CHECK says so and exits with 1.
  */
-#ifndef SOFTVERBS_KIT_H
-#define SOFTVERBS_KIT_H
+#ifndef TESTS_UNIT_SOFTVERBS_KIT_H
+#define TESTS_UNIT_SOFTVERBS_KIT_H
 
 #include <errno.h>
 #include <fcntl.h>
