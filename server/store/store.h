@@ -17,10 +17,7 @@
 #include "server/store/evict.h"
 #include "server/table/index.h"
 #include "server/table/table.h"
-#include "server/worker/timing.h"
 
-struct conn;
-struct flush;
 struct store_result;
 struct store_worker;
 
@@ -40,13 +37,7 @@ struct commit {
 	struct durable_op op; /* first */
 	int (*end)(struct store_worker *worker, struct commit *commit,
 		   struct store_result *result);
-	/* The caller's: what to answer, and to whom. */
-	struct conn *conn;
-	struct flush *flush;
-	struct wire_request request;
-	int64_t number; /* of a WIRE_INCR */
-	uint64_t begun_ns;
-	uint8_t key[TIMING_KEY_BYTES]; /* for a word about a slow one */
+	void *caller; /* for whoever made the change, to know it again */
 };
 /* So many may be under way in one worker. */
 #define STORE_COMMITS_MAX 4096u

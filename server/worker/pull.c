@@ -120,11 +120,7 @@ static void apply(struct worker *w, struct pull *p)
 	}
 	if (status == STORE_COMMIT) {
 		/* The commit has what it needs of the value, and answers. */
-		w->store.commit->conn = p->conn;
-		w->store.commit->request = *q;
-		p->conn->commits++;
-		w->store.commit->begun_ns = p->begun_ns;
-		memcpy(w->store.commit->key, p->key, sizeof p->key);
+		owed_add(w, p->conn, q, p->key, p->begun_ns);
 		if (append)
 			store_item_delete(&w->store, p->item);
 		pull_free(w, p);

@@ -49,14 +49,23 @@ static enum request_fate answer_result(struct request *r, enum wire_status statu
 	return REQUEST_DONE;
 }
 
-enum request_fate request_keep(struct request *r)
+struct owed *request_owe(struct request *r)
 {
-	struct commit *m = r->worker->store.commit;
+	struct worker *w = r->worker;
+	uint64_t begun_ns = w->begun_ns;
 
-	m->conn = r->conn;
-	m->request = *r->head;
-	r->conn->commits++;
-	m->begun_ns = timing_keep(r->worker, m->key, r->key, r->head->key_bytes);
+	w->begun_ns = 0; /* it goes on */
+	return owed_add(w, r->conn, r->head, r->key, begun_ns);
+}
+
+static enum request_fate answer_change(struct request *r, int status,
+				       const struct store_result *result)
+{
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	if (status != STORE_COMMIT)
+		return answer_result(r, (enum wire_status)status, result);
+	request_owe(r);
 	return REQUEST_DONE;
 }
 
@@ -165,11 +174,7 @@ static enum request_fate do_put(struct request *r)
 		return pull_start(r->worker, r->conn, q, r->key, r->value);
 	struct store_change c = change_of(r);
 	int status = store_put(&r->worker->store, &c, &result);
-	if (status == STORE_ASIDE)
-		return REQUEST_ASIDE;
-	if (status == STORE_COMMIT)
-		return request_keep(r);
-	return answer_result(r, (enum wire_status)status, &result);
+	return answer_change(r, status, &result);
 }
 
 static enum request_fate do_delete(struct request *r)
@@ -178,11 +183,7 @@ static enum request_fate do_delete(struct request *r)
 	struct store_result result = { 0 };
 	int status = store_remove(&r->worker->store, &c, &result);
 
-	if (status == STORE_ASIDE)
-		return REQUEST_ASIDE;
-	if (status == STORE_COMMIT)
-		return request_keep(r);
-	return answer_result(r, (enum wire_status)status, &result);
+	return answer_change(r, status, &result);
 }
 
 /* Reads the keys of a transaction; false if they don't fill the message exactly. */
@@ -233,12 +234,8 @@ static enum request_fate do_txn(struct request *r)
 		return forbid(r);
 	int status = txn_run(&r->worker->store, keys, (unsigned)r->head->version, r->head->token,
 			     &result.version, &failed);
-	if (status == STORE_ASIDE)
-		return REQUEST_ASIDE;
-	if (status == STORE_COMMIT)
-		return request_keep(r);
 	result.value_bytes = failed;
-	return answer_result(r, (enum wire_status)status, &result);
+	return answer_change(r, status, &result);
 }
 
 /* WIRE_INCR, WIRE_APPEND, WIRE_TOUCH */
@@ -257,35 +254,40 @@ static enum request_fate do_compute(struct request *r)
 		return pull_start(r->worker, r->conn, q, r->key, r->value);
 	c.compute = &x;
 	int status = store_put(&r->worker->store, &c, &result);
-	if (status == STORE_ASIDE)
-		return REQUEST_ASIDE;
 	if (status == STORE_COMMIT) {
-		r->worker->store.commit->number = x.number;
-		return request_keep(r);
+		request_owe(r)->number = x.number;
+		return REQUEST_DONE;
 	}
 	if (q->op == WIRE_INCR && status == WIRE_OK)
 		result.value_bytes = (uint64_t)x.number;
-	return answer_result(r, (enum wire_status)status, &result);
+	return answer_change(r, status, &result);
+}
+
+/* Releases what was owed. */
+static void pay(struct worker *w, struct owed *o, int status, struct store_result *result)
+{
+	struct request r = { .worker = w, .conn = o->conn, .head = &o->request };
+
+	o->conn->commits--;
+	if (o->flush) {
+		request_flushed(&r, o->flush, status);
+	} else {
+		if (o->request.op == WIRE_INCR && status == WIRE_OK)
+			result->value_bytes = (uint64_t)o->number;
+		answer_result(&r, (enum wire_status)status, result);
+		timing_note(w, o->conn, &o->request, o->key, o->begun_ns);
+	}
+	owed_release(w, o);
 }
 
 void request_committed(struct worker *w, struct commit *m)
 {
-	struct commit asked = *m; /* which goes */
+	struct owed *owed = m->caller; /* the commit may be gone when it has ended */
 	struct store_result result;
-	struct request r = { .worker = w, .conn = asked.conn, .head = &asked.request };
 	int status = commit_end(&w->store, m, &result);
 
-	if (status == STORE_COMMIT || status == STORE_SILENT)
-		return;
-	r.conn->commits--;
-	if (asked.flush) {
-		request_flushed(&r, asked.flush, status);
-		return;
-	}
-	if (asked.request.op == WIRE_INCR && status == WIRE_OK)
-		result.value_bytes = (uint64_t)asked.number;
-	answer_result(&r, (enum wire_status)status, &result);
-	timing_note(w, r.conn, &asked.request, asked.key, asked.begun_ns);
+	if (status != STORE_COMMIT && status != STORE_SILENT)
+		pay(w, owed, status, &result);
 }
 
 static enum request_fate do_stats(struct request *r)

@@ -23,9 +23,8 @@ struct request {
 };
 
 enum request_fate request_answer(struct request *request, enum wire_status status);
-/* After a STORE_COMMIT: the change's record is on its way to the disk, and the answer comes
- * when it is there. */
-enum request_fate request_keep(struct request *request);
+/* After a STORE_COMMIT: request_committed() answers when the change's record is on disk. */
+struct owed *request_owe(struct request *request);
 
 /* hello.c */
 enum request_fate request_hello(struct request *request);

@@ -120,9 +120,8 @@ static enum wire_status remove_one(struct request *r, const struct wire_key *key
 	int status = store_remove(&r->worker->store, &c, &result);
 
 	if (status == STORE_COMMIT) {
-		r->worker->store.commit->flush = later;
+		request_owe(r)->flush = later;
 		later->left++;
-		request_keep(r);
 	} else if (status == STORE_ASIDE) {
 		return WIRE_EBUSY;
 	}

@@ -26,6 +26,7 @@
 #include "server/lock/locker.h"
 #include "server/host/namespace.h"
 #include "server/worker/news.h"
+#include "server/worker/owed.h"
 #include "server/store/store.h"
 #include "server/worker/timing.h"
 
@@ -268,6 +269,7 @@ struct worker {
 	struct deferred *deferred;
 	uint32_t deferred_count;
 	struct durable_op *committed, **committed_end; /* for which there was no tx buffer yet */
+	struct owed *owed, *owed_free; /* NULL without a database */
 	struct conn *dirty;
 	struct conn *map[WORKER_MAP];
 	struct conn *conns;

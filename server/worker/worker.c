@@ -348,7 +348,7 @@ int worker_new(struct server *s, struct worker *w, unsigned id, struct err *err)
 	if (rc)
 		return err_set_errno(err, -1, rc, "can't make worker %u's heap", id);
 	durable_port_init(&w->store.port, wake_for_commit, w);
-	if (pulls_new(w))
+	if (pulls_new(w) || (s->durable && owed_new(w)))
 		return err_set(err, -1, "out of memory");
 	if (new_queues(w, err) || new_buffers(w, err))
 		return -1;
@@ -391,6 +391,7 @@ void worker_delete(struct worker *w)
 	free(w->tx);
 	free(w->deferred);
 	pulls_delete(w);
+	owed_delete(w);
 	store_worker_fini(&w->store);
 	if (w->wake_fd >= 0)
 		close(w->wake_fd);
