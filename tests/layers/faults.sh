@@ -30,6 +30,7 @@ right_tree() {
 	write common/low/public.h <<<'int low(void);'
 	write server/high/inner.h <<<$'struct inner {\n\tint of;\n};'
 	write server/high/high.h <<<'int high(void);'
+	echo 'outside high other' >>"$tree/tests/layers/rooms"
 	write server/high/high.c <<<$'#include "common/low/low.h"\n#include "server/high/high.h"\n#include "server/high/inner.h"\nint high(void)\n{\n\treturn low();\n}'
 	write server/high/other.h <<<'int other(void);'
 	write server/high/other.c <<<$'#include "server/high/other.h"\nint other(void)\n{\n\treturn 2;\n}'
@@ -78,6 +79,9 @@ finds "a circle of includes" "server/high/other.h:2: includes server/high/high.h
 sed -i '1a #include "server/high/other.h"' "$tree/server/high/high.h"
 sed -i 's/return 2/int high(void);\n\treturn high()/' "$tree/server/high/other.c"
 finds "a circle of an include and a call" "a circle of 2 files: server/high/high server/high/other"
+
+sed -i 's/return low()/return 3/' "$tree/server/high/high.c"
+finds "a function that nobody asks for" "common/low/low.c:2: low: nobody else asks for it"
 
 write common/stray/stray.c <<<'int stray(void);'
 finds "a file in no room" "common/stray/stray.c stands in no room"
