@@ -11,7 +11,7 @@
 
 /*
  * Anonymous memory, aligned to a huge page so that the kernel can use some.
- * Never decommitted while it is registered: see design.md.
+ * Never decommitted while it is registered: the device would go on with the old pages.
  */
 static int system_mem_alloc(size_t size_bytes, int kind, void **addr)
 {

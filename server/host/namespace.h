@@ -6,7 +6,7 @@
  *
  * Each is a table of its own in every respect: region, rkeys, protection domain, index,
  * locks, workers with their queues, users, folder on disk.  Nothing is shared but the
- * device, the listener and the main thread.  See doc/design.md.
+ * device, the listener and the main thread.  See doc/decisions.md.
  */
 #ifndef SERVER_HOST_NAMESPACE_H
 #define SERVER_HOST_NAMESPACE_H

@@ -24,7 +24,7 @@ static uint64_t pow2_floor(uint64_t n)
 	return 1ull << (63 - __builtin_clzll(n));
 }
 
-/* A lock stripe for every page, within limits: see design.md. */
+/* A lock stripe for every page, within limits (doc/design.md, Memory). */
 static uint64_t stripes_for(uint64_t bytes)
 {
 	uint64_t n = pow2_floor(bytes / 4096);
