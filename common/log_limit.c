@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "common/clock.h"
 #include "common/log_limit.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 
 #define S 1000000000ull
 
 /* A leaf; not held while a line is written, which may wait for its reader. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct log_bucket buckets[LOG_LIMIT_KINDS];
-
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * S + (uint64_t)ts.tv_nsec;
-}
 
 bool log_bucket_take(struct log_bucket *b, uint64_t now_ns)
 {
@@ -63,7 +55,7 @@ void log_limited(enum log_level level, const char *kind, const char *format, ...
 		return;
 	if (!log_shows(LOG_LEVEL_DEBUG)) {
 		pthread_mutex_lock(&lock);
-		may = log_bucket_take(bucket_of(level, kind), now());
+		may = log_bucket_take(bucket_of(level, kind), clock_ns());
 		pthread_mutex_unlock(&lock);
 	}
 	if (!may)

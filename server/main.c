@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/rdma/doctor.h"
 #include "common/log.h"
 #include "common/log_limit.h"

@@ -6,20 +6,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "server/durable/db.h"
 #include "server/durable/impl.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 static void *run(void *arg)
 {
@@ -32,7 +24,7 @@ static void *run(void *arg)
 	rc = d->db ? db_checkpoint(d->db, b->path, &err)
 		   : err_set(&err, -1, "the database can't be used now; see kvd's log");
 	pthread_rwlock_unlock(&d->db_lock);
-	double s = (double)(now_ns() - b->begun_ns) / 1e9;
+	double s = (double)(clock_ns() - b->begun_ns) / 1e9;
 	if (rc)
 		log_error("backup: %s", err.text);
 	else
@@ -75,7 +67,7 @@ static enum durable_backup begin(struct durable *d, const char *path, char *text
 		pthread_join(b->thread, NULL);
 	snprintf(b->path, sizeof b->path, "%s", path);
 	snprintf(text, text_bytes, "%s is being made", path);
-	b->begun_ns = now_ns();
+	b->begun_ns = clock_ns();
 	b->is_running = true;
 	int rc = pthread_create(&b->thread, NULL, run, d);
 	b->has_thread = !rc;

@@ -57,14 +57,14 @@ static void count_commit(struct durable *d, uint64_t changes, uint64_t begun_ns)
 {
 	atomic_fetch_add_explicit(&d->commits, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&d->changes, changes, memory_order_relaxed);
-	atomic_fetch_add_explicit(&d->commit_ns, durable_now_ns(CLOCK_MONOTONIC) - begun_ns,
+	atomic_fetch_add_explicit(&d->commit_ns, clock_ns() - begun_ns,
 				  memory_order_relaxed);
 }
 
 static int write_list(struct durable *d, struct durable_op *list, bool sync, struct err *err)
 {
-	uint64_t begun_ns = durable_now_ns(CLOCK_MONOTONIC), changes = 0;
-	uint64_t offset = durable_now_ns(CLOCK_REALTIME) / 1000000 - store_clock_ms(d->store);
+	uint64_t begun_ns = clock_ns(), changes = 0;
+	uint64_t offset = clock_read_ns(CLOCK_REALTIME) / 1000000 - store_clock_ms(d->store);
 
 	for (const struct durable_op *op = list; op; op = op->next)
 		for (unsigned i = 0; i < op->count; i++, changes++)
@@ -82,13 +82,13 @@ static int write_list(struct durable *d, struct durable_op *list, bool sync, str
 static void broke(struct durable *d, const struct err *err)
 {
 	d->is_broken = true;
-	d->reopen_ns = durable_now_ns(CLOCK_MONOTONIC) + REOPEN_NS;
+	d->reopen_ns = clock_ns() + REOPEN_NS;
 	set_failing(d, err->text);
 }
 
 static void commit(struct durable *d, struct durable_op *list, uint64_t bytes)
 {
-	uint64_t begun_ns = durable_now_ns(CLOCK_MONOTONIC);
+	uint64_t begun_ns = clock_ns();
 	bool sync = d->options.durability == DURABILITY_SYNC;
 	struct err err;
 
@@ -100,7 +100,7 @@ static void commit(struct durable *d, struct durable_op *list, uint64_t bytes)
 		durable_give_back(d, list, DURABLE_UNKNOWN);
 	} else {
 		if (sync)
-			durable_plan(d, list, durable_now_ns(CLOCK_MONOTONIC) - begun_ns);
+			durable_plan(d, list, clock_ns() - begun_ns);
 		durable_give_back(d, list, DURABLE_WRITTEN);
 	}
 }
@@ -132,7 +132,7 @@ static void reopen(struct durable *d)
 	struct err err;
 	bool ok;
 
-	d->reopen_ns = durable_now_ns(CLOCK_MONOTONIC) + REOPEN_NS;
+	d->reopen_ns = clock_ns() + REOPEN_NS;
 	if (durable_free_bytes(d) < 2 * d->reserve_bytes)
 		return;
 	pthread_rwlock_wrlock(&d->db_lock);
@@ -202,7 +202,7 @@ void *durable_run_commits(void *arg)
 			commit(d, list, bytes);
 		else if (d->is_full && !d->is_broken)
 			has_room(d, 0);
-		if (d->is_broken && durable_now_ns(CLOCK_MONOTONIC) >= d->reopen_ns)
+		if (d->is_broken && clock_ns() >= d->reopen_ns)
 			reopen(d);
 	}
 	return NULL;

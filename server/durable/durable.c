@@ -27,7 +27,7 @@ static void sync_once(struct durable *d)
 	/* What is written from here on is counted anew: it may miss this sync. */
 	if (!atomic_exchange(&d->unsynced_ns, 0) || atomic_load(&d->is_failing))
 		return;
-	uint64_t begun_ns = durable_now_ns(CLOCK_MONOTONIC);
+	uint64_t begun_ns = clock_ns();
 	atomic_store(&d->syncing_ns, begun_ns);
 	pthread_rwlock_rdlock(&d->db_lock);
 	int rc = d->db ? db_sync(d->db, &err) : 0;
@@ -165,7 +165,7 @@ void durable_stats(struct durable *d, struct durable_stats *s)
 		.refused = atomic_load(&d->refused),
 		.unknown = atomic_load(&d->unknown),
 		.pending = atomic_load(&d->pending),
-		.lag_ns = oldest ? durable_now_ns(CLOCK_MONOTONIC) - oldest : 0,
+		.lag_ns = oldest ? clock_ns() - oldest : 0,
 		.commit_ns = atomic_load(&d->commit_ns),
 		.disk_free_bytes = durable_free_bytes(d),
 		.loaded_keys = d->loaded_keys,

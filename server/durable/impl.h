@@ -4,9 +4,10 @@
 #define SERVER_DURABLE_IMPL_H
 
 #include <stdatomic.h>
-#include <time.h>
 
 #include "server/durable/durable.h"
+
+#include "common/clock.h"
 
 struct db;
 
@@ -57,18 +58,10 @@ struct durable {
 	struct backup backup;
 };
 
-static inline uint64_t durable_now_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
 /* For pthread_cond_timedwait(). */
 static inline struct timespec durable_in_ns(uint64_t ns)
 {
-	uint64_t at = durable_now_ns(CLOCK_MONOTONIC) + ns;
+	uint64_t at = clock_ns() + ns;
 
 	return (struct timespec){ .tv_sec = (time_t)(at / 1000000000ull),
 				  .tv_nsec = (long)(at % 1000000000ull) };

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "server/durable/db.h"
 #include "server/durable/impl.h"
@@ -49,14 +49,6 @@ struct loader {
 	uint32_t part; /* that it is at */
 	uint64_t keys, bytes;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 static void give_up(struct load *l, const struct err *err)
 {
@@ -148,7 +140,7 @@ static void *run(void *arg)
 /* On a terminal a line that counts, in a log one every few seconds. */
 static void tell(const struct load *l, uint64_t *told_ns)
 {
-	uint64_t now = now_ns(), keys = atomic_load(&l->keys), done = atomic_load(&l->parts_done);
+	uint64_t now = clock_ns(), keys = atomic_load(&l->keys), done = atomic_load(&l->parts_done);
 	double s = (double)(now - l->begun_ns) / 1e9, share = (double)done / DB_PARTS;
 	bool terminal = isatty(STDERR_FILENO);
 	char left[48] = "";
@@ -178,7 +170,7 @@ static unsigned pick_threads(unsigned workers)
 static void finish(struct load *l, unsigned threads)
 {
 	struct durable *d = l->durable;
-	uint64_t ns = now_ns() - l->begun_ns, keys = atomic_load(&l->keys);
+	uint64_t ns = clock_ns() - l->begun_ns, keys = atomic_load(&l->keys);
 	uint64_t expired = atomic_load(&l->expired);
 
 	if (isatty(STDERR_FILENO))
@@ -208,7 +200,7 @@ static int run_all(struct load *l, struct loader *loaders, unsigned threads,
 	if (rc)
 		atomic_store(&l->stop, true);
 	while (atomic_load(&l->running)) {
-		poll(NULL, 0, now_ns() - l->begun_ns < 100000000 ? 1 : LOOK_MS);
+		poll(NULL, 0, clock_ns() - l->begun_ns < 100000000 ? 1 : LOOK_MS);
 		if (stop(arg))
 			atomic_store(&l->stop, true);
 		tell(l, &told_ns);
@@ -223,7 +215,7 @@ int durable_load(struct durable *d, struct store *store, struct store_worker *co
 {
 	unsigned threads = pick_threads(worker_count);
 	struct timespec wall;
-	struct load l = { .durable = d, .store = store, .begun_ns = now_ns() };
+	struct load l = { .durable = d, .store = store, .begun_ns = clock_ns() };
 	struct loader *loaders = calloc(threads, sizeof *loaders);
 	pthread_mutex_t *locks = calloc(worker_count, sizeof *locks);
 	struct layout_scratch *scratches = calloc(threads, sizeof *scratches);

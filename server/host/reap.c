@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "server/host/conns.h"

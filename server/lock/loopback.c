@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "server/worker/server.h"
 
 #define CAS_NS_MAX 5000000000ull

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "server/worker/server.h"

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "server/store/compact.h"
 #include "server/store/expire.h"
 #include "server/metrics/prometheus.h"

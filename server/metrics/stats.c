@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "common/clock.h"
 #include "server/store/compact.h"
 #include "server/store/expire.h"
 #include "server/worker/server.h"

@@ -24,7 +24,6 @@ uint64_t item_bytes(const struct layout_item *item);
 bool item_is_expired(const struct store *store, const struct layout_item *item);
 /* Versions never repeat in a table's life (protocols.md, 11). */
 uint64_t next_version(struct store *store);
-uint64_t clock_now_ns(void);
 
 /* A change under way: the stripe is marked and the buckets are locked. */
 struct work {

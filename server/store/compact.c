@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "server/store/change.h"
 
 #define SCAN_PAGES 4096u
@@ -314,7 +315,7 @@ void compact_step(struct store_worker *w, uint64_t now_ns)
 	}
 	do
 		go_on(w, now_ns);
-	while (urgent && c->phase != PHASE_NONE && clock_now_ns() - now_ns < STEP_NS);
+	while (urgent && c->phase != PHASE_NONE && clock_ns() - now_ns < STEP_NS);
 }
 
 struct compact_stats compact_stats(const struct compact *x)

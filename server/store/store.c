@@ -26,21 +26,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "server/store/compact.h"
 #include "server/store/rmw.h"
 #include "server/store/expire.h"
 
 /* ------------------------------------------------------------ small things */
-
-uint64_t clock_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 uint64_t store_clock_ms_at(const struct store *s, uint64_t now_ns)
 {
@@ -50,7 +42,7 @@ uint64_t store_clock_ms_at(const struct store *s, uint64_t now_ns)
 
 uint64_t store_clock_ms(const struct store *s)
 {
-	return store_clock_ms_at(s, clock_now_ns());
+	return store_clock_ms_at(s, clock_ns());
 }
 
 int store_new(struct table *table, struct store **store, struct err *err)
@@ -60,7 +52,7 @@ int store_new(struct table *table, struct store **store, struct err *err)
 	if (!s)
 		return err_set(err, -1, "out of memory");
 	s->table = table;
-	s->clock_start_ns = clock_now_ns();
+	s->clock_start_ns = clock_ns();
 	int rc = expire_new(&s->expire);
 	if (!rc)
 		rc = compact_new(&s->compact);

@@ -197,7 +197,7 @@ enum store_moved {
 enum store_moved store_move(struct store_worker *worker, struct layout_item *item,
 			    size_t slot_bytes, const void *slab, size_t slab_bytes);
 
-/* kvd's clock, from its start; at clock_now_ns(). */
+/* kvd's clock, from its start; at clock_ns(). */
 uint64_t store_clock_ms(const struct store *store);
 uint64_t store_clock_ms_at(const struct store *store, uint64_t now_ns);
 

@@ -6,6 +6,7 @@
  * the completion queue, and after the last of it (or LAST_WQE for what was received, or a
  * second at the latest) the main thread destroys it.
  */
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "server/worker/worker_impl.h"

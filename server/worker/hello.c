@@ -2,6 +2,7 @@
 /* The first message of a connection: proofs, then rights. */
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "server/worker/request_impl.h"

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log_limit.h"
 #include "server/store/compact.h"
 #include "server/store/rmw.h"

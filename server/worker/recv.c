@@ -5,6 +5,7 @@
  * A request that another worker or a lock holder is in the way of is set aside with its
  * buffer and tried again; when too many are aside, or for too long, it is answered "busy".
  */
+#include "common/clock.h"
 #include "common/log.h"
 #include "server/worker/worker_impl.h"
 

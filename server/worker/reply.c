@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log_limit.h"
 #include "server/worker/server.h"
 

@@ -312,7 +312,6 @@ void worker_stop(struct worker *worker);
 void worker_delete(struct worker *worker);
 /* Ends a connection: worker thread only. */
 void conn_close(struct conn *conn, const char *reason);
-uint64_t clock_ns(void);
 
 /*
  * After a change was tried again: if a lock is in its way, and *report_ns is over, the

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "server/store/compact.h"
 #include "server/store/expire.h"
@@ -24,14 +24,6 @@
 
 #define STEP 8 /* of a batch */
 #define STOP_NS_MAX 5000000000ull
-
-uint64_t clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 static void sent(struct worker *w, const struct ibv_wc *wc)
 {
