@@ -35,7 +35,7 @@
  *    zeros: 56 bytes of a request, 196 of a response, 148 of a rejection.
  *  - Time-outs of connection management are 4 s, or SOFTVERBS_CM_TIMEOUT_MS.
  *  - sv_get_cq_event() looks for an event itself for up to 50 us, or SOFTVERBS_SPIN_US,
- *    before it sleeps, where such looks were not in vain the last time (channel.c).
+ *    before it sleeps, where such looks were not in vain the last time (object/channel.c).
  *  - What peers must be able to write is one mapping for all of them, so a hostile
  *    process of the same user can disturb others' messages.  It can't make its
  *    victim touch memory outside its regions.

@@ -17,8 +17,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
-#include "common/softverbs/lock.h"
-#include "common/softverbs/shm.h"
+#include "common/softverbs/base/lock.h"
+#include "common/softverbs/base/shm.h"
 #include "common/softverbs/softverbs.h"
 
 #define SV_MAX_SGE 16
@@ -299,7 +299,7 @@ struct sv_cq {
 		struct ibv_cq ib;
 		struct ibv_cq_ex ex; /* begins with the same members */
 	};
-	struct sv_spin poll_lock; /* outside of all others; cq_ex.c */
+	struct sv_spin poll_lock; /* outside of all others; verbs/cq_ex.c */
 	struct ibv_wc wc;	  /* the one under way */
 	uint32_t index;
 	struct sv_spin lock;
@@ -389,7 +389,7 @@ void sv_rq_give_credits(struct sv_rq *rq, uint32_t n);
 void sv_rq_clear(struct sv_rq *rq);
 int sv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* ---- qp.c, qp_state.c, qp_fail.c ---- */
+/* ---- qp.c, qp_state.c, fail.c ---- */
 
 /* How far a request was executed. */
 enum sv_stage {

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * event.c -- event channels of connection management.
+ *
+ * A channel's descriptor is an eventfd with one count per queued event.  The
+ * transitions of a queue pair that belongs to an id are made when its owner takes
+ * the event, by that thread, as librdmacm does.
+ *
+ * Programs (rping) end a channel while another thread waits for its next event.
+ * As a system call would, that thread goes on waiting, and keeps what it needs.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "common/softverbs/cm/cm.h"
+
+static struct sv_cm_channel *channel_of(struct rdma_event_channel *channel)
+{
+	return SV_CONTAINER(channel, struct sv_cm_channel, ch);
+}
+
+struct rdma_event_channel *sv_create_event_channel(void)
+{
+	struct sv_cm_channel *channel;
+
+	if (!sv_proc_get())
+		return NULL;
+	channel = calloc(1, sizeof(*channel));
+	if (!channel)
+		return NULL;
+	channel->tail = &channel->head;
+	channel->ch.fd = sv_bell_open();
+	if (channel->ch.fd < 0) {
+		free(channel);
+		return NULL;
+	}
+	pthread_mutex_lock(&sv_cm.lock);
+	channel->next = sv_cm.channels;
+	sv_cm.channels = channel;
+	pthread_mutex_unlock(&sv_cm.lock);
+	return &channel->ch;
+}
+
+static void free_channel(struct sv_cm_channel *channel)
+{
+	while (channel->head) {
+		struct sv_cm_event *event = channel->head;
+
+		channel->head = event->next;
+		free(event);
+	}
+	sv_fd_close(channel->ch.fd);
+	free(channel);
+}
+
+/* Where the channel is linked; NULL there: it is not.  sv_cm.lock held. */
+static struct sv_cm_channel **find_channel(const struct rdma_event_channel *ch)
+{
+	struct sv_cm_channel **at = &sv_cm.channels;
+
+	while (*at && &(*at)->ch != ch)
+		at = &(*at)->next;
+	return at;
+}
+
+void sv_destroy_event_channel(struct rdma_event_channel *ch)
+{
+	struct sv_cm_channel *channel = channel_of(ch);
+	bool unused;
+
+	pthread_mutex_lock(&sv_cm.lock);
+	*find_channel(ch) = channel->next;
+	channel->over = true;
+	unused = !channel->readers;
+	pthread_mutex_unlock(&sv_cm.lock);
+	if (unused)
+		free_channel(channel);
+}
+
+/* The channel, kept until leave_channel(); NULL: there is none (any more). */
+static struct sv_cm_channel *enter_channel(const struct rdma_event_channel *ch)
+{
+	struct sv_cm_channel *channel;
+
+	pthread_mutex_lock(&sv_cm.lock);
+	channel = *find_channel(ch);
+	if (channel)
+		channel->readers++;
+	pthread_mutex_unlock(&sv_cm.lock);
+	return channel;
+}
+
+/* Also run when the reader is cancelled. */
+static void leave_channel(void *arg)
+{
+	struct sv_cm_channel *channel = arg;
+	bool last;
+
+	pthread_mutex_lock(&sv_cm.lock);
+	last = !--channel->readers && channel->over;
+	pthread_mutex_unlock(&sv_cm.lock);
+	if (last)
+		free_channel(channel);
+}
+
+static void append(struct sv_cm_channel *channel, struct sv_cm_event *event)
+{
+	event->next = NULL;
+	*channel->tail = event;
+	channel->tail = &event->next;
+	sv_bell_ring(channel->ch.fd);
+}
+
+static uint8_t data_bytes(uint32_t type)
+{
+	switch (type) {
+	case SV_CM_REQ:
+		return SV_CM_REQ_DATA;
+	case SV_CM_REP:
+		return SV_CM_REP_DATA;
+	case SV_CM_REJ:
+		return SV_CM_REJ_DATA;
+	default:
+		return 0;
+	}
+}
+
+static void fill_param(struct sv_cm_event *event, const struct sv_cm_msg *msg)
+{
+	struct rdma_conn_param *conn = &event->ev.param.conn;
+
+	conn->private_data_len = data_bytes(msg->type);
+	if (conn->private_data_len)
+		conn->private_data = event->data;
+	memcpy(event->data, msg->data, sizeof(event->data));
+	conn->responder_resources = msg->initiator_depth;
+	conn->initiator_depth = msg->responder_resources;
+	conn->flow_control = msg->flow_control;
+	conn->retry_count = msg->retry_count;
+	conn->rnr_retry_count = msg->rnr_retry_count;
+	conn->srq = msg->srq;
+	conn->qp_num = msg->qpn;
+}
+
+void sv_cm_queue(struct sv_id *id, enum rdma_cm_event_type type, int status,
+		 const struct sv_cm_msg *msg)
+{
+	struct sv_cm_event *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		return; /* UNTESTED: an event is lost when memory is out */
+	event->ev.id = &id->id;
+	event->ev.event = type;
+	event->ev.status = status;
+	event->counted = id;
+	if (msg)
+		fill_param(event, msg);
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		event->ev.listen_id = &id->listener->id;
+		event->counted = id->listener;
+	}
+	append(channel_of(id->id.channel), event);
+}
+
+/* Takes out of the channel one event that concerns the id. */
+static struct sv_cm_event *pull(struct sv_cm_channel *channel, const struct sv_id *id)
+{
+	struct sv_cm_event **at = &channel->head, *event;
+
+	while (*at && (*at)->counted != id && (*at)->ev.id != &id->id)
+		at = &(*at)->next;
+	event = *at;
+	if (!event)
+		return NULL;
+	*at = event->next;
+	if (!*at)
+		channel->tail = at;
+	sv_bell_drop(channel->ch.fd);
+	return event;
+}
+
+/* An id that nobody has heard of, since its request was not taken. */
+static void drop_unknown(struct sv_id *id)
+{
+	sv_cm_close(id);
+	sv_cm_drop_events(id);
+	sv_cm_free_id(id);
+}
+
+/* Takes the events of an id out of its channel; sv_cm.lock held. */
+void sv_cm_drop_events(struct sv_id *id)
+{
+	struct sv_cm_event *event;
+
+	while ((event = pull(channel_of(id->id.channel), id))) {
+		if (event->ev.id != &id->id)
+			drop_unknown(sv_id_of(event->ev.id));
+		free(event);
+	}
+}
+
+static struct sv_cm_event *take(struct sv_cm_channel *channel)
+{
+	struct sv_cm_event *event;
+
+	pthread_mutex_lock(&sv_cm.lock);
+	event = channel->head;
+	if (event) {
+		channel->head = event->next;
+		if (!channel->head)
+			channel->tail = &channel->head;
+		event->counted->events_got++;
+	}
+	pthread_mutex_unlock(&sv_cm.lock);
+	return event;
+}
+
+/* The active side's answer arrived, and its queue pair is ours to move. */
+static void finish_response(struct sv_cm_event *event, struct sv_id *id)
+{
+	struct sv_cm_msg msg = { .type = SV_CM_RTU, .abi = SV_ABI_VERSION };
+	int ret = sv_cm_qp_to_rts(id);
+
+	pthread_mutex_lock(&sv_cm.lock);
+	if (!ret && id->state == SV_CM_RESPONDED)
+		ret = sv_cm_send(id, &msg);
+	else if (!ret)
+		ret = ECONNRESET;
+	id->state = ret ? SV_CM_OVER : SV_CM_CONNECTED;
+	if (ret)
+		sv_cm_close(id);
+	pthread_mutex_unlock(&sv_cm.lock);
+	event->ev.event = ret ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
+	event->ev.status = -ret;
+}
+
+/* Blocks, or EAGAIN, as the descriptor's flags say.  0, or -1 and errno. */
+static int wait_event(struct sv_cm_channel *channel, struct sv_cm_event **event)
+{
+	uint64_t count;
+
+	do {
+		if (read(channel->ch.fd, &count, sizeof(count)) != sizeof(count))
+			return -1;
+		*event = take(channel);
+	} while (!*event);
+	return 0;
+}
+
+int sv_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **out)
+{
+	struct sv_cm_channel *channel = enter_channel(ch);
+	struct sv_cm_event *event = NULL;
+	struct sv_id *id;
+	int ret;
+
+	if (!channel) {
+		errno = EBADF;
+		return -1;
+	}
+	pthread_cleanup_push(leave_channel, channel);
+	ret = wait_event(channel, &event);
+	pthread_cleanup_pop(1);
+	if (ret)
+		return -1;
+	id = sv_id_of(event->ev.id);
+	if (event->ev.event == RDMA_CM_EVENT_CONNECT_RESPONSE && id->id.qp)
+		finish_response(event, id);
+	else if (event->ev.event == RDMA_CM_EVENT_REJECTED && id->id.qp)
+		sv_cm_qp_to_error(id);
+	*out = &event->ev;
+	return 0;
+}
+
+int sv_ack_cm_event(struct rdma_cm_event *ev)
+{
+	struct sv_cm_event *event = SV_CONTAINER(ev, struct sv_cm_event, ev);
+
+	pthread_mutex_lock(&sv_cm.lock);
+	event->counted->events_acked++;
+	pthread_cond_broadcast(&sv_cm.acked);
+	pthread_mutex_unlock(&sv_cm.lock);
+	free(event);
+	return 0;
+}
+
+int sv_cm_complete(struct rdma_cm_id *id)
+{
+	struct rdma_cm_event *ev;
+	int err = 0;
+
+	if (!sv_id_of(id)->sync)
+		return 0;
+	if (id->event) {
+		ev = id->event;
+		id->event = NULL;
+		sv_ack_cm_event(ev);
+	}
+	if (sv_get_cm_event(id->channel, &id->event))
+		return -1;
+	if (id->event->event == RDMA_CM_EVENT_REJECTED)
+		err = ECONNREFUSED;
+	else if (id->event->status < 0)
+		err = -id->event->status;
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+int sv_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
+{
+	struct rdma_cm_event *ev;
+	struct sv_id *id;
+
+	if (!sv_id_of(listen)->sync) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (sv_cm_complete(listen))
+		return -1;
+	ev = listen->event;
+	if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		errno = EINVAL;
+		return -1;
+	}
+	id = sv_id_of(ev->id);
+	if (sv_migrate_id(&id->id, NULL))
+		return -1;
+	/* Its private data stays readable as long as the id. */
+	listen->event = NULL;
+	id->id.event = ev;
+	if (sv_cm_equip(&id->id, sv_id_of(listen))) {
+		int err = errno;
+
+		sv_destroy_id(&id->id);
+		errno = err;
+		return -1;
+	}
+	*out = &id->id;
+	return 0;
+}
+
+int sv_migrate_id(struct rdma_cm_id *cm_id, struct rdma_event_channel *ch)
+{
+	struct sv_id *id = sv_id_of(cm_id);
+	struct rdma_event_channel *fresh = ch ? ch : sv_create_event_channel();
+	struct sv_cm_channel *from = channel_of(cm_id->channel);
+	struct sv_cm_event *event;
+	bool owned = id->sync;
+
+	if (!fresh)
+		return -1;
+	if (owned && cm_id->event) {
+		sv_ack_cm_event(cm_id->event);
+		cm_id->event = NULL;
+	}
+	pthread_mutex_lock(&sv_cm.lock);
+	while ((event = pull(from, id))) {
+		if (event->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			event->ev.id->channel = fresh;
+		append(channel_of(fresh), event);
+	}
+	cm_id->channel = fresh;
+	id->sync = !ch;
+	pthread_mutex_unlock(&sv_cm.lock);
+	if (owned)
+		sv_destroy_event_channel(&from->ch);
+	return 0;
+}

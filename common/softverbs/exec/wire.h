@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* wire.h -- messages: what wire.c and wire_recv.c share. */
+#ifndef COMMON_SOFTVERBS_EXEC_WIRE_H
+#define COMMON_SOFTVERBS_EXEC_WIRE_H
+
+#include "common/softverbs/peer/peer.h"
+#include "common/softverbs/sv.h"
+
+/*
+ * What ThreadSanitizer can't see: a message that was gathered from the program's memory
+ * by one thread is answered by the peer, and the thread that takes the answer uses that
+ * memory again, with nothing but the peer's process between the two.  On a network card
+ * that order holds: a message has left the memory before the peer has it.  Here: the
+ * tail is moved (release) behind the gathering, the peer reads it (acquire), and what it
+ * sends after that is taken behind its own release and our acquire of `rw->tail`.  Both
+ * are on one queue pair, so that is what is annotated.  A program that takes a message
+ * that is no answer for one would not be found out: that much is given up.
+ */
+#ifdef SV_TSAN
+#include <sanitizer/tsan_interface.h>
+#define SV_SENT_TO_PEER(qp) __tsan_release(&(qp)->tx)
+#define SV_CAME_FROM_PEER(qp) __tsan_acquire(&(qp)->tx)
+#else
+#define SV_SENT_TO_PEER(qp) ((void)(qp))
+#define SV_CAME_FROM_PEER(qp) ((void)(qp))
+#endif
+
+#endif

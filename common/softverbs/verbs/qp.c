@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * qp.c -- queue pairs: how they are made, found and taken apart.
+ *
+ * Happy path: sv_create_qp() takes a seat, whose number is part of the queue pair's,
+ * maps the ring of its peer-to-be, and publishes it.  States: qp_state.c; errors and the
+ * peer's death: exec/fail.c.
+ *
+ * Failure: creation undoes its steps.
+ *
+ * Teardown: the seat is emptied under the receive CQ's lock, so that no poll can
+ * find the queue pair any more, and its memory goes when the last reference that
+ * was taken from the seat is returned.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "common/softverbs/object/qp.h"
+
+/* ---- references ---- */
+
+struct sv_qp *sv_qp_get(uint32_t index)
+{
+	struct sv_qp_seat *seat = &sv_proc->seat[index];
+	struct sv_qp *qp;
+
+	sv_spin_lock(&seat->lock);
+	qp = seat->qp;
+	if (qp)
+		atomic_fetch_add_explicit(&qp->refs, 1, memory_order_relaxed);
+	sv_spin_unlock(&seat->lock);
+	return qp;
+}
+
+void sv_qp_put(struct sv_qp *qp)
+{
+	/* release: partner is the wait in sv_destroy_qp(). */
+	atomic_fetch_sub_explicit(&qp->refs, 1, memory_order_release);
+}
+
+/* ---- creation ---- */
+
+static int check_init(const struct ibv_qp_init_attr *init)
+{
+	const struct ibv_qp_cap *cap = &init->cap;
+
+	if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC)
+		return EOPNOTSUPP;
+	if (!init->send_cq || !init->recv_cq)
+		return EINVAL;
+	if (cap->max_send_wr > SV_MAX_QP_WR || cap->max_send_sge > SV_MAX_SGE ||
+	    cap->max_inline_data > SV_MAX_INLINE)
+		return EINVAL;
+	if (!init->srq && (cap->max_recv_wr > SV_MAX_QP_WR || cap->max_recv_sge > SV_MAX_SGE))
+		return EINVAL;
+	return 0;
+}
+
+static uint32_t bigger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+static int make_queues(struct sv_qp *qp, const struct ibv_qp_init_attr *init)
+{
+	uint32_t sges;
+
+	qp->cap = init->cap;
+	qp->cap.max_send_wr = bigger(qp->cap.max_send_wr, 1);
+	qp->cap.max_send_sge = bigger(qp->cap.max_send_sge, 1);
+	qp->cap.max_recv_sge = bigger(qp->cap.max_recv_sge, 1);
+	if (init->srq)
+		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
+	/* The room of the elements holds as much data, which some programs count on. */
+	qp->cap.max_inline_data = bigger((qp->cap.max_inline_data + 15) / 16 * 16,
+					 qp->cap.max_send_sge * (uint32_t)sizeof(struct ibv_sge));
+	qp->wqe_bytes = (uint32_t)offsetof(struct sv_wqe, sge) + qp->cap.max_inline_data;
+	/* Not cleared: pages that no request ever used cost nothing. */
+	qp->sq = malloc((size_t)qp->cap.max_send_wr * qp->wqe_bytes);
+	if (!qp->sq)
+		return ENOMEM;
+	sges = init->srq ? sv_srq_of(init->srq)->rq.max_sge : qp->cap.max_recv_sge;
+	qp->rx_wqe = calloc(1, sizeof(*qp->rx_wqe) + sges * sizeof(struct ibv_sge));
+	return qp->rx_wqe ? 0 : ENOMEM;
+}
+
+void sv_qp_renew(struct sv_qp *qp)
+{
+	uint32_t gen;
+
+	do
+		gen = atomic_fetch_add(&sv_proc->next_gen, 1);
+	while (!gen);
+	atomic_store(&sv_proc->ro->qp[qp->index].gen, gen);
+}
+
+static int take_seat(struct sv_qp *qp)
+{
+	struct sv_proc *p = sv_proc;
+	uint32_t tries;
+
+	pthread_mutex_lock(&p->lock);
+	for (tries = 0; tries < SV_QPS; tries++) {
+		uint32_t index = p->next_qp++ % SV_QPS;
+
+		if (index && !sv_seat_taken(p, index)) {
+			qp->index = index;
+			break;
+		}
+	}
+	if (qp->index) {
+		p->seats[qp->index / 64] |= 1ull << qp->index % 64;
+		qp->serial = (uint32_t)++p->qps_made;
+		qp->rng = sv_faults.seed + p->qps_made;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return qp->index ? 0 : ENOMEM;
+}
+
+static void leave_seat(struct sv_qp *qp)
+{
+	pthread_mutex_lock(&sv_proc->lock);
+	sv_proc->seats[qp->index / 64] &= ~(1ull << qp->index % 64);
+	pthread_mutex_unlock(&sv_proc->lock);
+}
+
+static off_t wire_offset(uint32_t index)
+{
+	return (off_t)(SV_RW_BYTES + (size_t)index * SV_WIRE_BYTES);
+}
+
+static int make_ring(struct sv_qp *qp)
+{
+	void *wire = mmap(NULL, SV_WIRE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+			  sv_proc->rw_fd, wire_offset(qp->index));
+
+	if (wire == MAP_FAILED)
+		return errno;
+	qp->rx = wire;
+	return 0;
+}
+
+static void drop_ring(struct sv_qp *qp)
+{
+	munmap(qp->rx, SV_WIRE_BYTES);
+	fallocate(sv_proc->rw_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  wire_offset(qp->index), SV_WIRE_BYTES);
+}
+
+void sv_qp_reset_shared(struct sv_qp *qp)
+{
+	struct sv_qp_seat *seat = &sv_proc->seat[qp->index];
+
+	atomic_store(&qp->rw->tail, 0);
+	atomic_store(&qp->rw->head, 0);
+	atomic_store(&qp->rw->tx_wait, 0);
+	atomic_store(&qp->rw->fault, 0);
+	atomic_store(&qp->ro->nak, SV_NAK_NONE);
+	seat->rq = qp->rq->index;
+	seat->reclaimed = atomic_load(&qp->rw->claimed) - seat->received;
+	qp->rx_head = 0;
+	qp->rx_closed = qp->rx_partial = false;
+}
+
+static void publish(struct sv_qp *qp)
+{
+	struct sv_ro_qp *ro = qp->ro;
+	struct sv_qp_seat *seat = &sv_proc->seat[qp->index];
+
+	atomic_store(&ro->state, IBV_QPS_RESET);
+	atomic_store(&ro->dest_qpn, 0);
+	atomic_store(&ro->access, 0);
+	atomic_store(&ro->pd, SV_CONTAINER(qp->ib.pd, struct sv_pd, ib)->id);
+	atomic_store(&ro->rq, qp->rq->index);
+	atomic_store(&ro->cq, sv_cq_of(qp->ib.recv_cq)->index);
+	sv_qp_renew(qp);
+	sv_spin_lock(&seat->lock);
+	seat->qp = qp;
+	sv_spin_unlock(&seat->lock);
+}
+
+static void count_users(struct sv_qp *qp, int n)
+{
+	atomic_fetch_add(&sv_cq_of(qp->ib.send_cq)->users, (unsigned int)n);
+	atomic_fetch_add(&sv_cq_of(qp->ib.recv_cq)->users, (unsigned int)n);
+	atomic_fetch_add(&SV_CONTAINER(qp->ib.pd, struct sv_pd, ib)->users, (unsigned int)n);
+	if (qp->ib.srq)
+		atomic_fetch_add(&sv_srq_of(qp->ib.srq)->users, (unsigned int)n);
+}
+
+static void fill(struct sv_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+{
+	qp->ib.context = pd->context;
+	qp->ib.qp_context = init->qp_context;
+	qp->ib.pd = pd;
+	qp->ib.send_cq = init->send_cq;
+	qp->ib.recv_cq = init->recv_cq;
+	qp->ib.srq = init->srq;
+	qp->ib.qp_type = init->qp_type;
+	qp->ib.handle = qp->index;
+	qp->ib.qp_num = qp->qpn = sv_qpn(sv_proc->slot, qp->index);
+	qp->ib.state = IBV_QPS_RESET;
+	qp->sq_sig_all = init->sq_sig_all;
+	qp->ro = &sv_proc->ro->qp[qp->index];
+	qp->rw = &sv_proc->rw->qp[qp->index];
+	qp->rq = init->srq ? &sv_srq_of(init->srq)->rq : &qp->own_rq;
+	qp->rx_pd = SV_CONTAINER(init->srq ? init->srq->pd : pd, struct sv_pd, ib)->id;
+	pthread_mutex_init(&qp->ib.mutex, NULL);
+	pthread_cond_init(&qp->ib.cond, NULL);
+}
+
+struct ibv_qp *sv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct sv_qp *qp;
+	int ret;
+
+	ret = check_init(init);
+	if (ret)
+		goto err;
+	ret = ENOMEM;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		goto err;
+	ret = make_queues(qp, init);
+	if (ret)
+		goto err_queues;
+	ret = take_seat(qp);
+	if (ret)
+		goto err_queues;
+	ret = make_ring(qp);
+	if (ret)
+		goto err_seat;
+	if (!init->srq)
+		ret = sv_rq_init(&qp->own_rq, qp->index, bigger(qp->cap.max_recv_wr, 1),
+				 qp->cap.max_recv_sge);
+	if (ret)
+		goto err_ring;
+	fill(qp, pd, init);
+	sv_qp_reset_shared(qp);
+	publish(qp);
+	count_users(qp, 1);
+	init->cap = qp->cap;
+	return &qp->ib;
+err_ring:
+	drop_ring(qp);
+err_seat:
+	leave_seat(qp);
+err_queues:
+	free(qp->rx_wqe);
+	free(qp->sq);
+	free(qp);
+err:
+	errno = ret;
+	return NULL;
+}
+
+/* ---- end ---- */
+
+/* Out of everybody's sight; references may still be held. */
+static struct sv_peer *hide(struct sv_qp *qp)
+{
+	struct sv_qp_seat *seat = &sv_proc->seat[qp->index];
+	struct sv_peer *peer;
+
+	sv_spin_lock(&qp->sq_lock);
+	qp->flushed = true;
+	sv_qp_set_state(qp, IBV_QPS_RESET);
+	atomic_store(&qp->ro->gen, 0);
+	peer = sv_qp_detach(qp);
+	qp->sq_head = qp->sq_count = 0;
+	qp->slow_serial++;
+	sv_qp_lock_receive(qp);
+	sv_spin_lock(&seat->lock);
+	seat->qp = NULL;
+	sv_spin_unlock(&seat->lock);
+	qp->rx_closed = true;
+	sv_qp_reclaim_locked(qp);
+	sv_qp_unlock_receive(qp);
+	sv_spin_unlock(&qp->sq_lock);
+	return peer;
+}
+
+int sv_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct sv_qp *qp = sv_qp_of(ibqp);
+	struct sv_peer *peer = hide(qp);
+
+	/* acquire: partner sv_qp_put().  Holders are threads of this process in
+	 * the middle of a poll or of the control thread; none waits. */
+	while (atomic_load_explicit(&qp->refs, memory_order_acquire))
+		sched_yield();
+	sv_cq_clean(sv_cq_of(ibqp->send_cq), qp);
+	sv_cq_clean(sv_cq_of(ibqp->recv_cq), qp);
+	sv_async_drop(ibqp->context, ibqp);
+	pthread_mutex_lock(&ibqp->mutex);
+	while (ibqp->events_completed != atomic_load(&qp->async_got))
+		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
+	pthread_mutex_unlock(&ibqp->mutex);
+	if (peer)
+		sv_peer_put(peer);
+	drop_ring(qp);
+	leave_seat(qp);
+	count_users(qp, -1);
+	if (!ibqp->srq)
+		sv_rq_fini(&qp->own_rq);
+	pthread_mutex_destroy(&ibqp->mutex);
+	pthread_cond_destroy(&ibqp->cond);
+	sv_draft_free(qp->draft);
+	free(qp->rx_wqe);
+	free(qp->sq);
+	free(qp);
+	return 0;
+}
