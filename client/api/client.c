@@ -260,6 +260,7 @@ int kvd_session_new(kvd_client *client, kvd_session **session)
 		return KVD_ENOMEM;
 	s->client = client;
 	s->verbs = client->verbs;
+	s->registrar = (struct registrar){ .verbs = client->verbs, .buffers = client->buffers };
 	s->depth = (uint32_t)client->options.depth + 1;
 	s->rx_count = s->depth + 1;
 	s->sq_depth = 4 * s->depth + 64;
@@ -300,7 +301,7 @@ void kvd_session_delete(kvd_session **session)
 	event_delete(s);
 	session_leave_device(s);
 	for (uint32_t i = 0; s->ops && i < s->depth; i++)
-		pieces_release(&s->ops[i].value, s->client);
+		pieces_release(&s->ops[i].value, s->verbs);
 	if (s->memory)
 		munmap(s->memory, s->memory_bytes);
 	directory_leave(&s->directory);

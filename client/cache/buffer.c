@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The buffers of a client, ordered by address, under a sequence lock: writers hold
- * the client's mutex and make `sequence` odd meanwhile; a reader that met an odd or
- * a changed one looks again.
+ * The buffers of a client, ordered by address, under a sequence lock: a writer makes
+ * `sequence` odd meanwhile; a reader that met an odd or a changed one looks again.
  *
  * For device memory: the CPU touches a value's bytes where it checks or makes a
  * checksum (pieces_checksum, pieces_hash) and where it copies short ones
@@ -10,11 +9,11 @@
  */
 #include "client/cache/buffer.h"
 
-#include <errno.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "client/op/session.h"
+#include "client/kvd.h"
 
 struct entry {
 	_Atomic uintptr_t begin, end;
@@ -25,13 +24,6 @@ struct buffers {
 	_Atomic uint64_t sequence;
 	_Atomic unsigned count;
 	struct entry entry[KVD_BUFFERS_MAX];
-};
-
-struct kvd_buffer {
-	struct kvd_client *client;
-	struct ibv_mr *mr;
-	uintptr_t begin;
-	size_t bytes;
 };
 
 struct buffers *buffers_new(void)
@@ -73,15 +65,13 @@ static bool look(struct buffers *b, uintptr_t begin, size_t bytes, struct buffer
 	return true;
 }
 
-bool buffer_any(const struct kvd_client *c)
+bool buffers_any(const struct buffers *b)
 {
-	return LOAD(c->buffers->count);
+	return LOAD(b->count);
 }
 
-bool buffer_find(struct kvd_client *c, const void *addr, size_t bytes, struct buffer_keys *keys)
+bool buffers_find(struct buffers *b, const void *addr, size_t bytes, struct buffer_keys *keys)
 {
-	struct buffers *b = c->buffers;
-
 	if (!LOAD(b->count))
 		return false;
 	for (;;) {
@@ -94,7 +84,6 @@ bool buffer_find(struct kvd_client *c, const void *addr, size_t bytes, struct bu
 	}
 }
 
-/* Changes of the list: the caller has the client's mutex. */
 static void begin_change(struct buffers *b)
 {
 	STORE(b->sequence, LOAD(b->sequence) + 1);
@@ -114,24 +103,25 @@ static void copy_entry(struct entry *to, const struct entry *from)
 	STORE(to->rkey, LOAD(from->rkey));
 }
 
-static void insert(struct buffers *b, const struct kvd_buffer *buffer)
+void buffers_add(struct buffers *b, uintptr_t begin, size_t bytes,
+		 const struct buffer_keys *keys)
 {
-	unsigned at = search(b, buffer->begin), n = LOAD(b->count);
+	unsigned at = search(b, begin), n = LOAD(b->count);
 
 	begin_change(b);
 	for (unsigned i = n; i > at; i--)
 		copy_entry(&b->entry[i], &b->entry[i - 1]);
-	STORE(b->entry[at].begin, buffer->begin);
-	STORE(b->entry[at].end, buffer->begin + buffer->bytes);
-	STORE(b->entry[at].lkey, buffer->mr->lkey);
-	STORE(b->entry[at].rkey, buffer->mr->rkey);
+	STORE(b->entry[at].begin, begin);
+	STORE(b->entry[at].end, begin + bytes);
+	STORE(b->entry[at].lkey, keys->lkey);
+	STORE(b->entry[at].rkey, keys->rkey);
 	STORE(b->count, n + 1);
 	end_change(b);
 }
 
-static void remove_entry(struct buffers *b, const struct kvd_buffer *buffer)
+void buffers_remove(struct buffers *b, uintptr_t begin)
 {
-	unsigned at = search(b, buffer->begin) - 1, n = LOAD(b->count);
+	unsigned at = search(b, begin) - 1, n = LOAD(b->count);
 
 	begin_change(b);
 	for (unsigned i = at; i + 1 < n; i++)
@@ -141,71 +131,14 @@ static void remove_entry(struct buffers *b, const struct kvd_buffer *buffer)
 }
 
 /* Buffers don't overlap, so that an address tells which one it is of. */
-static int check_buffer(struct kvd_client *c, uintptr_t begin, size_t bytes)
+int buffers_check(struct buffers *b, uintptr_t begin, size_t bytes)
 {
-	struct buffers *b = c->buffers;
-
-	if (!begin || !bytes || begin + bytes < begin)
-		return err_set(&c->err, KVD_EINVAL, "a buffer needs an address and a length");
-	if (!c->pd)
-		return err_set(&c->err, KVD_EINVAL,
-			       "memory is registered with the device that the first session opens: make "
-			       "a session before the first buffer");
-	if (LOAD(b->count) == KVD_BUFFERS_MAX)
-		return err_set(&c->err, KVD_ETOOBIG, "a client has at most %d buffers: register "
-			       "fewer and larger ones", KVD_BUFFERS_MAX);
 	unsigned after = search(b, begin);
+
+	if (LOAD(b->count) == KVD_BUFFERS_MAX)
+		return KVD_ETOOBIG;
 	if ((after && LOAD(b->entry[after - 1].end) > begin) ||
 	    (after < LOAD(b->count) && LOAD(b->entry[after].begin) < begin + bytes))
-		return err_set(&c->err, KVD_EINVAL, "a part of this memory is in a buffer already");
+		return KVD_EINVAL;
 	return 0;
-}
-
-static int make(struct kvd_client *c, struct kvd_buffer *buffer)
-{
-	int rc = check_buffer(c, buffer->begin, buffer->bytes);
-
-	if (rc)
-		return rc;
-	buffer->mr = c->verbs->reg_mr(c->pd, (void *)buffer->begin, buffer->bytes,
-				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	if (!buffer->mr)
-		return err_set_errno(&c->err, KVD_EDEVICE, errno,
-				     "can't register a buffer of %zu bytes: the locked-memory limit may be "
-				     "too low (see 'ulimit -l')", buffer->bytes);
-	insert(c->buffers, buffer);
-	return KVD_OK;
-}
-
-int kvd_buffer_new(kvd_client *client, void *addr, size_t bytes, kvd_buffer **buffer)
-{
-	struct kvd_buffer *b = calloc(1, sizeof *b);
-
-	*buffer = NULL;
-	if (!b)
-		return KVD_ENOMEM;
-	*b = (struct kvd_buffer){ .client = client, .begin = (uintptr_t)addr, .bytes = bytes };
-	pthread_mutex_lock(&client->lock);
-	int rc = make(client, b);
-	pthread_mutex_unlock(&client->lock);
-	if (rc) {
-		free(b);
-		return rc;
-	}
-	*buffer = b;
-	return KVD_OK;
-}
-
-void kvd_buffer_delete(kvd_buffer **buffer)
-{
-	struct kvd_buffer *b = *buffer;
-
-	if (!b)
-		return;
-	pthread_mutex_lock(&b->client->lock);
-	remove_entry(b->client->buffers, b);
-	pthread_mutex_unlock(&b->client->lock);
-	b->client->verbs->dereg_mr(b->mr);
-	free(b);
-	*buffer = NULL;
 }

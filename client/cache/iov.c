@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/op/session.h"
-
 int pieces_set(struct pieces *p, const struct iovec *iov, int count)
 {
 	p->count = 0;
@@ -23,24 +21,24 @@ int pieces_set(struct pieces *p, const struct iovec *iov, int count)
 	return 0;
 }
 
-static bool find(struct pieces *p, struct kvd_client *c, unsigned i)
+static bool find(struct pieces *p, struct buffers *b, unsigned i)
 {
-	return buffer_find(c, p->iov[i].iov_base, p->iov[i].iov_len, &p->keys[i]);
+	return buffers_find(b, p->iov[i].iov_base, p->iov[i].iov_len, &p->keys[i]);
 }
 
-int pieces_register(struct pieces *p, struct kvd_client *c, int access)
+int pieces_register(struct pieces *p, const struct registrar *r, int access)
 {
 	if (p->registered)
 		return 0;
 	memset(p->mr, 0, sizeof p->mr);
 	for (unsigned i = 0; i < p->count; i++) {
-		if (find(p, c, i))
+		if (find(p, r->buffers, i))
 			continue;
-		p->mr[i] = c->verbs->reg_mr(c->pd, p->iov[i].iov_base, p->iov[i].iov_len, access);
+		p->mr[i] = r->verbs->reg_mr(r->pd, p->iov[i].iov_base, p->iov[i].iov_len, access);
 		if (!p->mr[i]) {
 			int rc = errno;
 			p->registered = true;
-			pieces_release(p, c);
+			pieces_release(p, r->verbs);
 			return rc ? rc : ENOMEM;
 		}
 		p->keys[i] = (struct buffer_keys){ p->mr[i]->lkey, p->mr[i]->rkey };
@@ -49,25 +47,25 @@ int pieces_register(struct pieces *p, struct kvd_client *c, int access)
 	return 0;
 }
 
-bool pieces_find(struct pieces *p, struct kvd_client *c)
+bool pieces_find(struct pieces *p, struct buffers *b)
 {
 	if (p->registered)
 		return true;
-	if (!p->count || !find(p, c, 0))
+	if (!p->count || !find(p, b, 0))
 		return false;
 	for (unsigned i = 1; i < p->count; i++)
-		if (!find(p, c, i))
+		if (!find(p, b, i))
 			return false;
 	memset(p->mr, 0, sizeof p->mr);
 	p->registered = true;
 	return true;
 }
 
-void pieces_release(struct pieces *p, struct kvd_client *c)
+void pieces_release(struct pieces *p, const struct verbs *verbs)
 {
 	for (unsigned i = 0; p->registered && i < p->count; i++)
 		if (p->mr[i])
-			c->verbs->dereg_mr(p->mr[i]);
+			verbs->dereg_mr(p->mr[i]);
 	p->registered = false;
 }
 

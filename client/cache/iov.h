@@ -28,10 +28,10 @@ struct pieces {
 int pieces_set(struct pieces *pieces, const struct iovec *iov, int count);
 
 /* Registers what no kvd_buffer has.  0 or an errno value, with nothing registered. */
-int pieces_register(struct pieces *pieces, struct kvd_client *client, int access);
+int pieces_register(struct pieces *pieces, const struct registrar *registrar, int access);
 /* The same if kvd_buffers have all of it; false otherwise. */
-bool pieces_find(struct pieces *pieces, struct kvd_client *client);
-void pieces_release(struct pieces *pieces, struct kvd_client *client);
+bool pieces_find(struct pieces *pieces, struct buffers *buffers);
+void pieces_release(struct pieces *pieces, const struct verbs *verbs);
 
 void pieces_gather(const struct pieces *pieces, void *to);
 /* The first `bytes` of them, which are no more than there is room for. */

@@ -47,7 +47,7 @@ HOT bool find(struct kvd_session *s, const void *key, size_t key_bytes, struct p
 	uint64_t bytes = layout_len_decode(layout_word_len_code(p->word));
 	p->offset = layout_word_offset(p->word, s->unit_mask);
 	p->bytes = (uint32_t)bytes;
-	if (bytes >= SCATTER_BYTES_MIN && buffer_any(s->client))
+	if (bytes >= SCATTER_BYTES_MIN && buffers_any(s->registrar.buffers))
 		return false; /* it may go straight into the caller's memory */
 	return bytes >= sizeof(struct layout_item) && bytes <= OP_ITEM_BYTES &&
 	       p->offset + bytes <= s->welcome.table_bytes;

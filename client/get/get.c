@@ -34,7 +34,7 @@ void get_drop_allocated(struct op *op)
 {
 	if (!op->allocated)
 		return;
-	pieces_release(&op->value, client_of(op));
+	pieces_release(&op->value, op->session->verbs);
 	op->value.count = 0;
 	op->value.bytes = 0;
 	free(op->allocated);

@@ -51,7 +51,7 @@ static void read_long(struct op *op)
 		if (!get_allocate(op, room))
 			return;
 	}
-	int rc = pieces_register(&op->value, client_of(op), IBV_ACCESS_LOCAL_WRITE);
+	int rc = pieces_register(&op->value, &s->registrar, IBV_ACCESS_LOCAL_WRITE);
 	if (rc) {
 		op_done(op, err_set_errno(&s->err, KVD_EDEVICE, rc,
 					  "can't register a buffer of %zu bytes: the locked-memory limit "
@@ -80,7 +80,7 @@ void item_read(struct op *op, uint64_t word, enum phase phase)
 		read_long(op);
 	} else if (op->length >= SCATTER_BYTES_MIN && !op->allocate &&
 		   op->value.bytes >= op->length - head_bytes(op) &&
-		   pieces_find(&op->value, client_of(op))) {
+		   pieces_find(&op->value, op->session->registrar.buffers)) {
 		read_direct(op);
 	} else {
 		op->posted = op->length;

@@ -104,7 +104,7 @@ void op_done(struct op *op, int result)
 {
 	struct kvd_session *s = op->session;
 
-	pieces_release(&op->value, s->client);
+	pieces_release(&op->value, s->verbs);
 	if (result != KVD_OK) {
 		free(op->allocated);
 		op->allocated = NULL;

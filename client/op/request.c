@@ -32,7 +32,7 @@ static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
 {
 	struct kvd_session *s = op->session;
 	struct pieces *v = &op->value;
-	int rc = pieces_register(v, s->client, IBV_ACCESS_REMOTE_READ);
+	int rc = pieces_register(v, &s->registrar, IBV_ACCESS_REMOTE_READ);
 
 	if (rc)
 		return err_set_errno(&s->err, KVD_EDEVICE, rc,
@@ -85,7 +85,7 @@ int change_start(struct op *op, const struct wire_request *ask)
 			return rc;
 		bytes += q->segments * (uint32_t)sizeof(struct wire_segment);
 	} else if (value_bytes >= GATHER_BYTES_MIN && op->value.count < s->sge_max &&
-		   pieces_find(&op->value, s->client)) {
+		   pieces_find(&op->value, s->registrar.buffers)) {
 		op->direct = true;
 	} else if (value_bytes) {
 		pieces_gather(&op->value, message + bytes);

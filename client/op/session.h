@@ -182,6 +182,7 @@ struct kvd_session {
 	struct kvd_client *client;
 	struct directory *directory; /* of the kvd that it is, or was, connected to */
 	const struct verbs *verbs;
+	struct registrar registrar;
 	struct err err;
 	bool connected;
 	bool broken; /* tear down and connect again before the next use */

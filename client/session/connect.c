@@ -196,6 +196,7 @@ static int share_pd(struct kvd_session *s)
 		rc = err_set(&s->err, KVD_EDEVICE,
 			     "the route to %s leads to another device than before, where other sessions or "
 			     "buffers of this client still are: end them", c->addr.text);
+	s->registrar.pd = c->pd;
 	if (!rc && !s->uses_pd) {
 		s->uses_pd = true;
 		c->pd_users++;

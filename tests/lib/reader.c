@@ -184,10 +184,10 @@ uint64_t session_now_ns(void)
 }
 
 /* There are no kvd_buffers. */
-bool buffer_find(struct kvd_client *client, const void *addr, size_t bytes,
-		 struct buffer_keys *keys)
+bool buffers_find(struct buffers *buffers, const void *addr, size_t bytes,
+		  struct buffer_keys *keys)
 {
-	(void)client, (void)addr, (void)bytes, (void)keys;
+	(void)buffers, (void)addr, (void)bytes, (void)keys;
 	return false;
 }
 
@@ -198,7 +198,7 @@ uint32_t flight_room(const struct kvd_session *s)
 
 void op_done(struct op *op, int result)
 {
-	pieces_release(&op->value, op->session->client);
+	pieces_release(&op->value, op->session->verbs);
 	if (result != KVD_OK) {
 		free(op->allocated);
 		op->allocated = NULL;
@@ -335,7 +335,7 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 	r->client.mirror = mirror_new(mirror_bytes);
 	atomic_store(&r->client.buckets, __atomic_load_n(&t->header->buckets, __ATOMIC_ACQUIRE));
 	r->session.client = &r->client;
-	r->session.verbs = &verbs_reader;
+	r->session.verbs = r->session.registrar.verbs = &verbs_reader;
 	r->session.sq_depth = 64;
 	r->session.unit_mask = t->unit_mask;
 	r->session.welcome = (struct wire_welcome){
