@@ -2,7 +2,7 @@
 /* Operations that are submitted, many in flight, and their completions. */
 #include "client/op/session.h"
 
-int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes,
+int session_submit(struct kvd_session *s, const struct op_class *class, const void *key, size_t key_bytes,
 		   void *tag, struct op **op)
 {
 	int rc = check_key(s, key, key_bytes);
@@ -15,7 +15,7 @@ int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, si
 	if (rc)
 		return rc;
 	/* An unlock that nobody waits for makes room when it is through. */
-	*op = s->in_flight + 1 < s->depth || !flight_settle(s) ? op_new(s, kind, key, key_bytes)
+	*op = s->in_flight + 1 < s->depth || !flight_settle(s) ? op_new(s, class, key, key_bytes)
 							       : NULL;
 	if (!*op)
 		return KVD_EBUSY;
@@ -27,7 +27,7 @@ int kvd_submit_getv(kvd_session *s, const void *key, size_t key_bytes, const str
 		    int iov_count, void *tag)
 {
 	struct op *op;
-	int rc = session_submit(s, OP_GET, key, key_bytes, tag, &op);
+	int rc = session_submit(s, &get_class, key, key_bytes, tag, &op);
 
 	if (rc)
 		return rc;

@@ -10,8 +10,8 @@
 /* One question; *state is kvd's enum wire_backup. */
 static int ask(struct kvd_session *s, const char *path, uint64_t *state)
 {
-	struct op *op = op_new(s, OP_CALL, path, strlen(path));
-	int rc = change_start(op, &(struct wire_request){ .op = WIRE_BACKUP });
+	struct op *op = op_new(s, &call_class, path, strlen(path));
+	int rc = request_send(op, &(struct wire_request){ .op = WIRE_BACKUP }, 0);
 
 	if (!rc)
 		rc = flight_run(op);

@@ -66,7 +66,7 @@ static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 
 	if (rc)
 		return rc;
-	struct op *op = op_new(s, OP_GET, key, key_bytes);
+	struct op *op = op_new(s, &get_class, key, key_bytes);
 	rc = session_set_value(s, &op->value, iov, count);
 	if (rc) {
 		op_free(op);
@@ -177,8 +177,8 @@ static int ask_kvd(struct kvd_session *s, enum wire_op wire, const void *key, si
 
 	if (rc)
 		return rc;
-	*op = op_new(s, OP_CALL, key, key_bytes);
-	change_start(*op, &(struct wire_request){ .op = (uint8_t)wire, .version = arg });
+	*op = op_new(s, &call_class, key, key_bytes);
+	request_send(*op, &(struct wire_request){ .op = (uint8_t)wire, .version = arg }, 0);
 	return flight_run(*op);
 }
 

@@ -54,7 +54,7 @@ static int start(struct op *op, const struct ask *ask)
 	if (!rc)
 		rc = check_value(s, &op->value);
 	if (!rc)
-		rc = change_start(op, &ask->request);
+		rc = request_send(op, &ask->request, op->value.bytes);
 	if (rc)
 		op_free(op);
 	else
@@ -69,7 +69,7 @@ static int run_once(struct kvd_session *s, const void *key, size_t key_bytes,
 
 	if (rc)
 		return rc;
-	struct op *op = op_new(s, OP_CHANGE, key, key_bytes);
+	struct op *op = op_new(s, &change_class, key, key_bytes);
 	rc = start(op, ask);
 	if (rc)
 		return rc;
@@ -98,7 +98,7 @@ static int submit(struct kvd_session *s, const void *key, size_t key_bytes,
 		  const struct ask *ask, void *tag)
 {
 	struct op *op;
-	int rc = session_submit(s, OP_CHANGE, key, key_bytes, tag, &op);
+	int rc = session_submit(s, &change_class, key, key_bytes, tag, &op);
 
 	if (!rc)
 		rc = start(op, ask);

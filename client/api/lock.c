@@ -182,7 +182,7 @@ static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes,
 		return KVD_OK;
 	if (quick == QUICK_NOT) {
 		q->cas = stripe_start(s, l->part[0].stripe, l->part[0].token);
-		q->read = op_new(s, OP_GET, key, key_bytes);
+		q->read = op_new(s, &get_class, key, key_bytes);
 		pieces_set(&q->read->value, to, 1);
 		q->read->locked = true;
 		get_start(q->read);

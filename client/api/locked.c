@@ -71,7 +71,7 @@ int kvd_locked_get(kvd_lock_t *l, const void *key, size_t key_bytes, void *value
 
 	if (rc)
 		return rc;
-	struct op *op = op_new(s, OP_GET, key, key_bytes);
+	struct op *op = op_new(s, &get_class, key, key_bytes);
 	pieces_set(&op->value, &(struct iovec){ value, value_bytes_max }, 1);
 	op->locked = true;
 	get_start(op);
@@ -99,10 +99,11 @@ static int locked_change(kvd_lock_t *l, enum wire_op wire, const void *key, size
 	if (value_bytes > KVD_VALUE_BYTES_MAX)
 		return err_set(&s->err, KVD_ETOOBIG, "the value has %zu bytes: the limit is %llu",
 			       value_bytes, KVD_VALUE_BYTES_MAX);
-	struct op *op = op_new(s, OP_CHANGE, key, key_bytes);
+	struct op *op = op_new(s, &change_class, key, key_bytes);
 	s->counters.changes++;
 	pieces_set(&op->value, &(struct iovec){ (void *)(uintptr_t)value, value_bytes }, 1);
-	rc = change_start(op, &(struct wire_request){ .op = (uint8_t)wire, .token = token });
+	rc = request_send(op, &(struct wire_request){ .op = (uint8_t)wire, .token = token },
+			  value_bytes);
 	if (rc) {
 		op_free(op);
 		return rc;

@@ -143,10 +143,10 @@ int session_raw_message(kvd_session *s, size_t key_bytes, size_t value_bytes,
 	if (sizeof(struct wire_request) + bytes > WIRE_MESSAGE_BYTES_MAX)
 		return KVD_ETOOBIG;
 	begin(raw, s);
-	raw->op = op_new(s, OP_CALL, NULL, 0);
+	raw->op = op_new(s, &call_class, NULL, 0);
 	struct kvd_counters counters = s->counters;
 	pieces_set(&raw->op->value, &(struct iovec){ raw->op->memory->item, bytes }, 1);
-	rc = change_start(raw->op, &(struct wire_request){ .op = WIRE_PING });
+	rc = request_send(raw->op, &(struct wire_request){ .op = WIRE_PING }, bytes);
 	s->counters = counters;
 	return rc;
 }

@@ -247,10 +247,10 @@ static int send_all(struct kvd_txn *t, uint64_t *version)
 		int rc = session_ready(s);
 		if (rc)
 			return rc;
-		struct op *op = op_new(s, OP_CHANGE, NULL, 0);
+		struct op *op = op_new(s, &change_class, NULL, 0);
 		s->counters.changes++;
 		pieces_set(&op->value, &(struct iovec){ payload, bytes }, 1);
-		change_start(op, &(struct wire_request){ .op = WIRE_TXN, .version = t->count });
+		request_send(op, &(struct wire_request){ .op = WIRE_TXN, .version = t->count }, bytes);
 		rc = flight_run(op);
 		struct changed done = { .version = op->result_version };
 		struct kvd_receipt sent = op->sent;

@@ -176,7 +176,7 @@ HOT int deliver(struct kvd_session *s, const struct layout_item *item, const str
 static struct op *make_get(struct kvd_session *s, const void *key, size_t key_bytes,
 			   const struct iovec *to)
 {
-	struct op *op = op_new(s, OP_GET, key, key_bytes);
+	struct op *op = op_new(s, &get_class, key, key_bytes);
 
 	pieces_set(&op->value, to, 1);
 	return op;

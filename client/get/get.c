@@ -48,7 +48,7 @@ static void send_get(struct op *op, bool head)
 
 	get_drop_allocated(op);
 	op->asked_head = head;
-	change_start(op, &request);
+	request_send(op, &request, 0);
 }
 
 static bool wants_head(const struct op *op)
@@ -151,7 +151,7 @@ void get_no_entry(struct op *op)
 
 /* ------------------------------------------------------------------- drive */
 
-void get_advance(struct op *op)
+static void advance(struct op *op)
 {
 	if (op->reads)
 		return;
@@ -197,8 +197,6 @@ void get_advance(struct op *op)
 		scratch_got_txn_old(op);
 		break;
 	case PHASE_AHEAD:
-		op_done(op, KVD_OK);
-		break;
 	case PHASE_IDLE:
 	case PHASE_REPLY:
 	case PHASE_CAS:
@@ -262,12 +260,12 @@ void get_resume(struct op *op, uint64_t word, uint64_t bytes, bool complete)
 	op->phase = PHASE_ITEM;
 	op->length = op->posted = bytes;
 	if (complete)
-		get_advance(op);
+		advance(op);
 	else
 		op->reads = 1;
 }
 
-void get_reply(struct op *op, const uint8_t *payload)
+static void reply(struct op *op, const uint8_t *payload)
 {
 	const struct wire_reply *r = &op->reply;
 	struct layout_item item = { .state = layout_state(r->version, LAYOUT_LIVE, 0),
@@ -289,6 +287,11 @@ void get_reply(struct op *op, const uint8_t *payload)
 	} else if (r->status == WIRE_OK && r->value_bytes == op->payload_bytes) {
 		get_deliver(op, &item, payload);
 	} else {
-		change_reply(op, payload);
+		op_done(op, r->status == WIRE_OK
+				    ? request_fail(op, KVD_EPROTOCOL,
+						   "kvd answered with another length than it sent")
+				    : request_result(op, r->status));
 	}
 }
+
+const struct op_class get_class = { .advance = advance, .reply = reply };

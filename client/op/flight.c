@@ -59,7 +59,8 @@ static void set_times(struct op *op)
 
 /* -------------------------------------------------------------- operations */
 
-struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes)
+struct op *op_new(struct kvd_session *s, const struct op_class *class, const void *key,
+		  size_t key_bytes)
 {
 	struct op *op = s->free_ops;
 
@@ -67,7 +68,7 @@ struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, siz
 		return NULL;
 	s->free_ops = op->next;
 	s->in_flight++;
-	op->kind = kind;
+	op->class = class;
 	op->phase = PHASE_IDLE;
 	op->ended = op->done = false;
 	op->tag = NULL;
@@ -110,8 +111,12 @@ void op_done(struct op *op, int result)
 		op->allocated = NULL;
 	}
 	op->result = result;
-	if (op->kind == OP_CHANGE && op->reads && !s->broken) {
-		op->ended = true; /* its SEND is not complete */
+	if (op->reads && !s->broken) {
+		op->ended = true;
+		return;
+	}
+	if (op->class->detached) {
+		op_free(op);
 		return;
 	}
 	op->done = true;
@@ -305,16 +310,7 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 	clock_learn(&s->clock, reply->clock_ms, op->sent_ns, now);
 	op->reply = *reply;
 	op->payload_bytes = bytes - (uint32_t)sizeof *reply;
-	if (op_is_detached(op)) {
-		op_free(op);
-	} else if (op->kind == OP_GET) {
-		get_reply(op, message + sizeof *reply);
-	} else if (op->kind == OP_CHANGE) {
-		change_reply(op, message + sizeof *reply);
-	} else {
-		memcpy(op->memory->message, message + sizeof *reply, op->payload_bytes);
-		op_done(op, KVD_OK);
-	}
+	op->class->reply(op, message + sizeof *reply);
 }
 
 /* With what the device has counted of trouble since the session's beginning. */
@@ -344,11 +340,9 @@ static void completed(struct kvd_session *s, const struct ibv_wc *wc, uint64_t n
 	if (wc->wr_id & 1u << 16) {
 		struct op *op = &s->ops[wc->wr_id & 0xffff];
 		op->reads--;
-		if (op->phase == PHASE_CAS)
-			stripe_advance(op);
-		else if (op->kind != OP_CHANGE)
-			get_advance(op);
-		else if (op->ended && !op->reads)
+		if (!op->ended)
+			op->class->advance(op);
+		else if (!op->reads)
 			op_done(op, op->result);
 	}
 }
@@ -570,11 +564,7 @@ void flight_abort(struct kvd_session *s)
 		struct op *op = &s->ops[i];
 		if (op->phase == PHASE_IDLE || op->done)
 			continue;
-		if (op_is_detached(op)) {
-			op_free(op);
-			continue;
-		}
-		bool unknown = op->kind == OP_CHANGE &&
+		bool unknown = op->class->changes &&
 			       (code == KVD_ECONNECT || code == KVD_ETIMEDOUT);
 		op_done(op, op->ended ? op->result : unknown ? KVD_EUNKNOWN : code);
 	}
@@ -598,7 +588,7 @@ uint32_t flight_settle(struct kvd_session *s)
 	if (s->connected && !s->broken)
 		poll_once(s);
 	for (uint32_t i = 0; i < s->depth; i++)
-		detached += s->ops[i].phase != PHASE_IDLE && op_is_detached(&s->ops[i]);
+		detached += s->ops[i].phase != PHASE_IDLE && s->ops[i].class->detached;
 	if (s->in_flight > detached)
 		return s->in_flight - detached;
 	/* Each of them ends, or the session does: see check_deadlines(). */

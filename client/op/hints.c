@@ -45,7 +45,7 @@ void hints_delete(struct hints *hints)
 static void tell(struct kvd_session *s)
 {
 	struct hints *h = s->hints;
-	struct op *op = op_new(s, OP_HINTS, NULL, 0);
+	struct op *op = op_new(s, &detached_class, NULL, 0);
 	struct iovec all = { h->place, h->count * sizeof h->place[0] };
 
 	h->count = h->turns = 0;
@@ -53,7 +53,7 @@ static void tell(struct kvd_session *s)
 	if (!op)
 		return; /* all are in flight: they are told no more */
 	pieces_set(&op->value, &all, 1);
-	change_start(op, &(struct wire_request){ .op = WIRE_HINTS });
+	request_send(op, &(struct wire_request){ .op = WIRE_HINTS }, op->value.bytes);
 }
 
 /* Xorshift: in turn would tell every other GET of a loop of an even length. */

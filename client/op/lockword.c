@@ -49,27 +49,38 @@ static void post_cas(struct op *op, uint64_t stripe, uint64_t expected, uint64_t
 	       expected, desired);
 }
 
-/* Answers of detached unlocks: there is nobody to tell. */
-void stripe_advance(struct op *op)
+static void done(struct op *op)
 {
-	uint64_t was = op->memory->small[0];
+	op_done(op, KVD_OK);
+}
 
-	if (op->kind == OP_UNLOCK && was == (op->token | LAYOUT_LOCK_WAIT)) {
-		/* Its completion may have lain there for as long as nobody looked. */
-		op->deadline_ns = session_deadline_ns(op->session);
-		change_start(op, &(struct wire_request){ .op = WIRE_UNLOCK, .token = op->token,
-							 .version = op->stripe });
+/* Somebody waits for the lock: kvd hands it over. */
+static void swapped_back(struct op *op)
+{
+	if (op->memory->small[0] != (op->token | LAYOUT_LOCK_WAIT)) {
+		op_done(op, KVD_OK);
 		return;
 	}
-	if (op->kind == OP_UNLOCK)
-		op_free(op);
-	else
-		op_done(op, KVD_OK);
+	/* Its completion may have lain there for as long as nobody looked. */
+	op->deadline_ns = session_deadline_ns(op->session);
+	request_send(op, &(struct wire_request){ .op = WIRE_UNLOCK, .token = op->token,
+						 .version = op->stripe }, 0);
 }
+
+/* The answer to that: there is nobody to tell. */
+static void handed_over(struct op *op, const uint8_t *payload)
+{
+	(void)payload;
+	op_done(op, KVD_OK);
+}
+
+static const struct op_class lock_class = { .advance = done };
+static const struct op_class unlock_class = { .advance = swapped_back, .reply = handed_over,
+					      .detached = true };
 
 struct op *stripe_start(struct kvd_session *s, uint64_t stripe, uint64_t token)
 {
-	struct op *op = op_new(s, OP_LOCK, NULL, 0);
+	struct op *op = op_new(s, &lock_class, NULL, 0);
 
 	post_cas(op, stripe, 0, token);
 	return op;
@@ -77,13 +88,13 @@ struct op *stripe_start(struct kvd_session *s, uint64_t stripe, uint64_t token)
 
 struct op *stripe_resume(struct kvd_session *s, uint64_t stripe, uint64_t token, bool complete)
 {
-	struct op *op = op_new(s, OP_LOCK, NULL, 0);
+	struct op *op = op_new(s, &lock_class, NULL, 0);
 
 	op->phase = PHASE_CAS;
 	op->stripe = stripe;
 	op->token = token;
 	if (complete)
-		stripe_advance(op);
+		done(op);
 	else
 		op->reads = 1;
 	return op;
@@ -91,13 +102,13 @@ struct op *stripe_resume(struct kvd_session *s, uint64_t stripe, uint64_t token,
 
 int stripe_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
 {
-	struct op *op = op_new(s, OP_CALL, NULL, 0);
+	struct op *op = op_new(s, &call_class, NULL, 0);
 	int rc;
 
 	op->deadline_ns += (uint64_t)timeout_ms * 1000000;
-	rc = change_start(op, &(struct wire_request){ .op = WIRE_LOCK, .token = token,
+	rc = request_send(op, &(struct wire_request){ .op = WIRE_LOCK, .token = token,
 						      .ttl_ms = (uint64_t)timeout_ms,
-						      .version = stripe });
+						      .version = stripe }, 0);
 	if (!rc)
 		rc = flight_run(op);
 	if (rc)
@@ -134,7 +145,7 @@ void stripe_release(struct kvd_session *s, uint64_t stripe, uint64_t token)
 	if (!s->connected || s->broken)
 		return;
 	/* One operation is kept for it: it is free, or an earlier unlock's. */
-	while (!(op = op_new(s, OP_UNLOCK, NULL, 0)) && !flight_look(s))
+	while (!(op = op_new(s, &unlock_class, NULL, 0)) && !flight_look(s))
 		sched_yield();
 	if (!op)
 		return;

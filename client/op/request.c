@@ -53,14 +53,12 @@ static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
 /* Under this, copying a value is cheaper than gathering it. */
 #define GATHER_BYTES_MIN 512u
 
-int change_start(struct op *op, const struct wire_request *ask)
+int request_send(struct op *op, const struct wire_request *ask, size_t value_bytes)
 {
 	struct kvd_session *s = op->session;
 	uint8_t *message = op->memory->message;
 	struct wire_request *q = (struct wire_request *)message;
 	uint32_t bytes = (uint32_t)sizeof *q + op->key_bytes;
-	/* Of a GET it is where the value is to go. */
-	size_t value_bytes = op->kind == OP_GET ? 0 : op->value.bytes;
 
 	op->phase = PHASE_REPLY;
 	op->sent_ns = session_now_ns();
@@ -72,7 +70,7 @@ int change_start(struct op *op, const struct wire_request *ask)
 	q->key_bytes = (uint16_t)op->key_bytes;
 	if (value_bytes)
 		q->value_bytes = value_bytes;
-	if (op->kind == OP_CHANGE) {
+	if (op->class->changes) {
 		op->sent = (struct kvd_receipt){ s->welcome.instance, s->welcome.connection_id,
 						 s->secret, op->request_id };
 		if (s->receipt)
@@ -95,13 +93,13 @@ int change_start(struct op *op, const struct wire_request *ask)
 	return 0;
 }
 
-static int failed(struct op *op, int code, const char *why)
+int request_fail(struct op *op, int code, const char *why)
 {
 	return err_set(&op->session->err, code, "%s (key of %u bytes, kvd at %s)", why,
 		       op->key_bytes, op->session->client->addr.text);
 }
 
-static int result_of_status(struct op *op, uint64_t status)
+int request_result(struct op *op, uint64_t status)
 {
 	switch ((enum wire_status)status) {
 	case WIRE_OK:
@@ -111,35 +109,35 @@ static int result_of_status(struct op *op, uint64_t status)
 	case WIRE_CONDITION:
 		return KVD_CONDITION;
 	case WIRE_EMEMORY:
-		return failed(op, KVD_EFULL, "the table has no memory for this value: delete keys or "
+		return request_fail(op, KVD_EFULL, "the table has no memory for this value: delete keys or "
 					     "start kvd with more --memory");
 	case WIRE_ECROWDED:
-		return failed(op, KVD_EFULL, "more than 200 other keys share this one's place in kvd's "
+		return request_fail(op, KVD_EFULL, "more than 200 other keys share this one's place in kvd's "
 					     "index: somebody made them for it; delete those");
 	case WIRE_ETOOBIG:
-		return failed(op, KVD_ETOOBIG, "the value would be over the limit of 1 GiB: it was left as "
+		return request_fail(op, KVD_ETOOBIG, "the value would be over the limit of 1 GiB: it was left as "
 						"it is");
 	case WIRE_EPULL:
-		return failed(op, KVD_EINVAL, "the value changed while kvd read it, and was not stored");
+		return request_fail(op, KVD_EINVAL, "the value changed while kvd read it, and was not stored");
 	case WIRE_EBUSY:
-		return failed(op, KVD_EBUSY, "the key was locked or kvd too busy: nothing was done");
+		return request_fail(op, KVD_EBUSY, "the key was locked or kvd too busy: nothing was done");
 	case WIRE_ENUMBER:
-		return failed(op, KVD_ENUMBER, "the value is not a whole number in decimal text: it was "
+		return request_fail(op, KVD_ENUMBER, "the value is not a whole number in decimal text: it was "
 					       "left as it is");
 	case WIRE_ERANGE:
-		return failed(op, KVD_ERANGE, "the sum does not fit 64 bits: the value was left as it is");
+		return request_fail(op, KVD_ERANGE, "the sum does not fit 64 bits: the value was left as it is");
 	case WIRE_EDENIED:
 		return session_denied(op->session);
 	case WIRE_EDISK:
-		return failed(op, KVD_EDISK, "kvd's disk is full or broken: nothing was changed (its log "
+		return request_fail(op, KVD_EDISK, "kvd's disk is full or broken: nothing was changed (its log "
 					     "says more)");
 	case WIRE_EUNKNOWN:
-		return failed(op, KVD_EUNKNOWN, "kvd's disk failed: the change was not made, but may be "
+		return request_fail(op, KVD_EUNKNOWN, "kvd's disk failed: the change was not made, but may be "
 						"found after kvd is started again");
 	case WIRE_ESTOPPING:
-		return failed(op, KVD_ECONNECT, "kvd is stopping");
+		return request_fail(op, KVD_ECONNECT, "kvd is stopping");
 	default:
-		return failed(op, KVD_EPROTOCOL, "kvd answered with a status that this client does not "
+		return request_fail(op, KVD_EPROTOCOL, "kvd answered with a status that this client does not "
 						 "know");
 	}
 }
@@ -156,7 +154,7 @@ static void learn_news(struct op *op, const uint8_t *payload)
 	}
 }
 
-void change_reply(struct op *op, const uint8_t *payload)
+static void change_reply(struct op *op, const uint8_t *payload)
 {
 	const struct wire_reply *r = &op->reply;
 	struct kvd_client *c = op->session->client;
@@ -170,17 +168,34 @@ void change_reply(struct op *op, const uint8_t *payload)
 	if (r->status == WIRE_OK && r->bucket != ~0ull)
 		mirror_store_word(c->mirror, r->bucket, r->flags & WIRE_SLOT_MASK,
 				  r->op == WIRE_DELETE ? 0 : r->word);
-	if (op->kind == OP_CHANGE)
-		learn_news(op, payload);
+	learn_news(op, payload);
 	op->result_version = r->version;
 	op->result_bytes = r->value_bytes;
 	op->result_number = (int64_t)r->value_bytes; /* of a WIRE_INCR */
-	/* A GET's value is with it, or it is none: see get_reply(). */
-	if (op->kind == OP_GET && r->status == WIRE_OK)
-		op_done(op, failed(op, KVD_EPROTOCOL, "kvd answered with another length than it sent"));
-	else
-		op_done(op, result_of_status(op, r->status));
+	op_done(op, request_result(op, r->status));
 }
+
+static void call_reply(struct op *op, const uint8_t *payload)
+{
+	memcpy(op->memory->message, payload, op->payload_bytes);
+	op_done(op, KVD_OK);
+}
+
+static void detached_reply(struct op *op, const uint8_t *payload)
+{
+	(void)payload;
+	op_done(op, KVD_OK);
+}
+
+/* A SEND from the caller's memory is complete: the reply is what it waits for. */
+static void sent(struct op *op)
+{
+	(void)op;
+}
+
+const struct op_class call_class = { .advance = sent, .reply = call_reply };
+const struct op_class change_class = { .advance = sent, .reply = change_reply, .changes = true };
+const struct op_class detached_class = { .advance = sent, .reply = detached_reply, .detached = true };
 
 /* One question.  As fate_ask; KVD_EBUSY: kvd wants to be asked again. */
 static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, int *result,
@@ -193,11 +208,11 @@ static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, in
 	if (s->welcome.instance != receipt->instance)
 		return err_set(&s->err, KVD_EUNKNOWN,
 			       "kvd was started again since: the change may have happened");
-	struct op *op = op_new(s, OP_CALL, NULL, 0);
-	rc = change_start(op, &(struct wire_request){ .op = WIRE_FATE,
+	struct op *op = op_new(s, &call_class, NULL, 0);
+	rc = request_send(op, &(struct wire_request){ .op = WIRE_FATE,
 						      .version = receipt->connection,
 						      .value_bytes = receipt->request,
-						      .value_checksum = receipt->secret });
+						      .value_checksum = receipt->secret }, 0);
 	if (!rc)
 		rc = flight_run(op);
 	if (rc)
@@ -205,7 +220,7 @@ static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, in
 	const struct wire_reply *r = &op->reply;
 	switch ((enum wire_status)r->status) {
 	case WIRE_OK:
-		*result = result_of_status(op, r->word);
+		*result = request_result(op, r->word);
 		*changed = (struct changed){ r->version, r->value_bytes, (int64_t)r->value_bytes };
 		return KVD_OK;
 	case WIRE_NOT_FOUND:

@@ -81,7 +81,16 @@ struct kvd_client {
 	_Atomic uint64_t buckets;     /* the highest number that any session learnt */
 };
 
-enum op_kind { OP_GET, OP_CHANGE, OP_CALL, OP_LOCK, OP_UNLOCK, OP_HINTS };
+/*
+ * What an operation does when something of it is complete: set by who starts it.
+ * It goes on with it, or ends it by op_done().
+ */
+struct op_class {
+	void (*advance)(struct op *op); /* what it waits for has become one less: op->reads */
+	void (*reply)(struct op *op, const uint8_t *payload); /* op->reply is set */
+	bool detached; /* nobody waits for it: its end frees it */
+	bool changes;  /* if its connection is lost, nobody knows whether it happened */
+};
 
 enum phase {
 	PHASE_IDLE,
@@ -107,7 +116,7 @@ enum phase {
 struct op {
 	struct kvd_session *session;
 	uint32_t index;
-	enum op_kind kind;
+	const struct op_class *class;
 	enum phase phase;
 	bool ended; /* answered, but its SEND is not complete */
 	bool done;
@@ -253,12 +262,6 @@ uint64_t session_now_ns(void);
 /* At most clock_tick_ns behind, at a third of the price. */
 uint64_t session_coarse_ns(void);
 
-/* Nobody waits for it: its end frees it. */
-static inline bool op_is_detached(const struct op *op)
-{
-	return op->kind == OP_UNLOCK || op->kind == OP_HINTS;
-}
-
 /* When the call that is under way, or that begins now, has to end. */
 uint64_t session_deadline_ns(const struct kvd_session *s);
 
@@ -269,7 +272,7 @@ void session_call_end(struct kvd_session *s, bool outermost);
  * else in flight. */
 int session_begin(struct kvd_session *s, const void *key, size_t key_bytes);
 /* client/api/async.c: likewise, and sets *op.  KVD_EBUSY: poll first. */
-int session_submit(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes,
+int session_submit(struct kvd_session *s, const struct op_class *class, const void *key, size_t key_bytes,
 		   void *tag, struct op **op);
 /* Takes an operation's value; KVD_E* with the session's err. */
 int session_set_value(struct kvd_session *s, struct pieces *value, const struct iovec *iov,
@@ -301,9 +304,11 @@ void session_recall(struct kvd_session *s);
 int hello_say(struct kvd_session *s);
 
 /* flight.c: work requests and completions */
-struct op *op_new(struct kvd_session *s, enum op_kind kind, const void *key, size_t key_bytes);
+struct op *op_new(struct kvd_session *s, const struct op_class *class, const void *key,
+		  size_t key_bytes);
 void op_free(struct op *op);
-/* Ends an operation: it goes to the list of completed ones. */
+/* Ends an operation: it goes to the list of completed ones, or is freed if it is detached;
+ * when what is posted of it is complete, unless its session is broken. */
 void op_done(struct op *op, int result);
 /* Into op->memory; `last` of a phase's READs. */
 void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes, bool last);
@@ -359,12 +364,11 @@ int event_attach(struct kvd_session *s); /* to a new connection's descriptors */
 void event_delete(struct kvd_session *s);
 
 /* get.c */
+extern const struct op_class get_class;
 void get_start(struct op *op);
 /* The READ of the item that this entry of the mirror names, of so many bytes, has been
  * posted for it, and perhaps is complete. */
 void get_resume(struct op *op, uint64_t word, uint64_t bytes, bool complete);
-void get_advance(struct op *op);                 /* its READs are complete */
-void get_reply(struct op *op, const uint8_t *payload); /* op->reply is set */
 
 /* client/get/fast.c */
 struct got { /* of a GET that waits; `allocated` is the caller's */
@@ -391,19 +395,24 @@ enum quick quick_lock_get(struct kvd_session *s, const void *key, size_t key_byt
 			  uint64_t stripe, uint64_t token, const struct iovec *to,
 			  struct quick_lock *q);
 
-/* lockword.c: its compare-and-swap is complete */
-void stripe_advance(struct op *op);
+/* lockword.c */
 /* The operation of one that has been posted for it, and perhaps is complete. */
 struct op *stripe_resume(struct kvd_session *s, uint64_t stripe, uint64_t token, bool complete);
 
 /* request.c */
+extern const struct op_class call_class;     /* its reply's payload goes to memory->message */
+extern const struct op_class change_class;
+extern const struct op_class detached_class; /* a message whose reply says nothing */
 /*
- * Sends a request; of an OP_CHANGE with op->value behind it.  `ask` has what is not
+ * Sends a request with the `value_bytes` of op->value behind it, or without one: 0.  `ask` has what is not
  * the operation's: op, flags, token, ttl_ms, version and so on.  On an error nothing
  * was sent and the caller frees the operation.
  */
-int change_start(struct op *op, const struct wire_request *ask);
-void change_reply(struct op *op, const uint8_t *payload);
+int request_send(struct op *op, const struct wire_request *ask, size_t value_bytes);
+/* The result that a reply's status is, with a sentence if it is an error. */
+int request_result(struct op *op, uint64_t status);
+/* Sets the sentence of a request that failed, with why. */
+int request_fail(struct op *op, int code, const char *why);
 
 /* What a change did, as its reply says. */
 struct changed {

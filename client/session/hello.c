@@ -115,13 +115,13 @@ int hello_say(struct kvd_session *s)
 
 	if (rc)
 		return rc;
-	struct op *op = op_new(s, OP_CALL, c->name, strlen(c->name));
+	struct op *op = op_new(s, &call_class, c->name, strlen(c->name));
 	if (s->client->has_credentials) {
 		fill_exchange(s, &hello, &text, &x);
 		auth_prove_client(&x, &c->secret, proof);
 		pieces_set(&op->value, &(struct iovec){ proof, sizeof proof }, 1);
 	}
-	rc = change_start(op, &hello);
+	rc = request_send(op, &hello, op->value.bytes);
 	if (!rc)
 		rc = flight_run(op);
 	if (!rc)

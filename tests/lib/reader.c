@@ -213,17 +213,24 @@ void hints_note(struct kvd_session *s, uint64_t word)
 	(void)s, (void)word; /* no kvd wants any */
 }
 
-int change_start(struct op *op, const struct wire_request *ask)
+int request_send(struct op *op, const struct wire_request *ask, size_t value_bytes)
 {
-	(void)ask;
+	(void)ask, (void)value_bytes;
 	op_done(op, KVD_EBUSY);
 	return 0;
 }
 
-void change_reply(struct op *op, const uint8_t *payload)
+int request_result(struct op *op, uint64_t status)
 {
-	(void)op, (void)payload;
+	(void)op, (void)status;
 	die("a reply from nobody");
+	return 0;
+}
+
+int request_fail(struct op *op, int code, const char *why)
+{
+	(void)op, (void)why;
+	return code;
 }
 
 /* -------------------------------------------------------------------- sampling */
@@ -257,7 +264,7 @@ bool reader_step(struct reader *r, unsigned words)
 		if (!r->n) {
 			scatter_all(r);
 			r->op.reads = 0;
-			get_advance(&r->op);
+			get_class.advance(&r->op);
 		}
 	}
 	return !r->op.done;
@@ -273,7 +280,7 @@ void reader_begin(struct reader *r, const void *key, size_t key_bytes, void *val
 	free(op->allocated);
 	memset(op, 0, sizeof *op);
 	op->session = &r->session;
-	op->kind = OP_GET;
+	op->class = &get_class;
 	op->memory = &r->memory;
 	memcpy(op->key, key, key_bytes);
 	op->key_bytes = (uint32_t)key_bytes;
