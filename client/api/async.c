@@ -15,7 +15,7 @@ int session_submit(struct kvd_session *s, const struct op_class *class, const vo
 	if (rc)
 		return rc;
 	/* An unlock that nobody waits for makes room when it is through. */
-	*op = s->in_flight + 1 < s->depth || !flight_settle(s) ? op_new(s, class, key, key_bytes)
+	*op = s->in_flight + 1 < s->depth || !session_settle(s) ? op_new(s, class, key, key_bytes)
 							       : NULL;
 	if (!*op)
 		return KVD_EBUSY;
@@ -55,7 +55,7 @@ int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int ti
 				       : (uint64_t)timeout_ms;
 
 	if (!s->done && s->in_flight)
-		flight_poll_for(s, wait * 1000000);
+		session_poll_for(s, wait * 1000000);
 	while (s->done && n < max) {
 		struct op *op = s->done;
 		s->done = op->next;

@@ -14,7 +14,7 @@ static int ask(struct kvd_session *s, const char *path, uint64_t *state)
 	int rc = request_send(op, &(struct wire_request){ .op = WIRE_BACKUP }, 0);
 
 	if (!rc)
-		rc = flight_run(op);
+		rc = session_run(op);
 	if (rc)
 		return rc;
 	if (op->reply.status == WIRE_EUNSUPPORTED)
@@ -37,7 +37,7 @@ int kvd_backup(kvd_session *s, const char *path)
 	if (!path || !*path || strlen(path) > KVD_KEY_BYTES_MAX)
 		return err_set(&s->err, KVD_EINVAL, "the path of the backup is empty or too long");
 	for (;;) {
-		int rc = flight_settle(s) ? err_set(&s->err, KVD_EINVAL,
+		int rc = session_settle(s) ? err_set(&s->err, KVD_EINVAL,
 						    "operations of the session are in flight")
 					  : session_ready(s);
 		if (!rc)

@@ -54,7 +54,7 @@ static int submit_put(struct kvd_session *s, struct kvd_item *item, const void *
 
 static int begin(struct kvd_session *s)
 {
-	if (flight_settle(s))
+	if (session_settle(s))
 		return err_set(&s->err, KVD_EINVAL,
 			       "operations are in flight: take their completions with kvd_poll first");
 	return 0;

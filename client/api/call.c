@@ -39,7 +39,7 @@ int session_begin(struct kvd_session *s, const void *key, size_t key_bytes)
 
 	if (rc)
 		return rc;
-	return flight_settle(s) ? fail_busy(s) : session_ready(s);
+	return session_settle(s) ? fail_busy(s) : session_ready(s);
 }
 
 int session_set_value(struct kvd_session *s, struct pieces *value, const struct iovec *iov,
@@ -53,7 +53,7 @@ int session_set_value(struct kvd_session *s, struct pieces *value, const struct 
 
 static int finish_get(struct op *op, struct got *got)
 {
-	int rc = flight_run(op);
+	int rc = session_run(op);
 
 	*got = (struct got){ op->allocated, op->result_bytes, op->result_version };
 	return rc;
@@ -155,7 +155,7 @@ int kvd_fate(kvd_session *s, const struct kvd_receipt *receipt, int *result, uin
 {
 	struct changed changed;
 
-	if (flight_settle(s))
+	if (session_settle(s))
 		return fail_busy(s);
 	bool outermost = session_call_begin(s);
 	int rc = fate_ask(s, receipt, s->call_end_ns, result, &changed);
@@ -173,13 +173,13 @@ void kvd_session_receipt(kvd_session *s, struct kvd_receipt *receipt)
 static int ask_kvd(struct kvd_session *s, enum wire_op wire, const void *key, size_t key_bytes,
 		   uint64_t arg, struct op **op)
 {
-	int rc = flight_settle(s) ? fail_busy(s) : session_ready(s);
+	int rc = session_settle(s) ? fail_busy(s) : session_ready(s);
 
 	if (rc)
 		return rc;
 	*op = op_new(s, &call_class, key, key_bytes);
 	request_send(*op, &(struct wire_request){ .op = (uint8_t)wire, .version = arg }, 0);
-	return flight_run(*op);
+	return session_run(*op);
 }
 
 /* A call that kvd answers with a payload: in *payload until the next call. */

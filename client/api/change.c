@@ -73,7 +73,7 @@ static int run_once(struct kvd_session *s, const void *key, size_t key_bytes,
 	rc = start(op, ask);
 	if (rc)
 		return rc;
-	rc = flight_run(op);
+	rc = session_run(op);
 	*changed = (struct changed){ op->result_version, op->result_bytes, op->result_number };
 	*sent = op->sent;
 	return rc;

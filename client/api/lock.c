@@ -104,7 +104,7 @@ static int begin(struct kvd_session *s)
 {
 	int rc;
 
-	if (flight_settle(s))
+	if (session_settle(s))
 		return err_set(&s->err, KVD_EINVAL,
 			       "operations are in flight: take their completions with kvd_poll first");
 	rc = session_ready(s);
@@ -117,6 +117,45 @@ static int begin(struct kvd_session *s)
 	if (!rc && !s->welcome.lock_rkey)
 		rc = err_set(&s->err, KVD_EDEVICE, "kvd at %s has no locks: its device has no atomic operations",
 			     s->client->addr.text);
+	return rc;
+}
+
+/* Waits in kvd's queue for up to timeout_ms.  KVD_OK or KVD_E*: then it is not held. */
+static int wait_for(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
+{
+	struct op *op = op_new(s, &call_class, NULL, 0);
+	int rc;
+
+	op->deadline_ns += (uint64_t)timeout_ms * 1000000;
+	rc = request_send(op, &(struct wire_request){ .op = WIRE_LOCK, .token = token,
+						      .ttl_ms = (uint64_t)timeout_ms,
+						      .version = stripe }, 0);
+	if (!rc)
+		rc = session_run(op);
+	if (rc)
+		return rc;
+	if (op->reply.status == WIRE_OK)
+		return KVD_OK;
+	return op->reply.status == WIRE_EBUSY
+		       ? err_set(&s->err, KVD_EBUSY, "the lock was not free within %d ms", timeout_ms)
+		       : err_set(&s->err, KVD_EPROTOCOL, "kvd at %s has no locks (its device has no atomics)",
+				 s->client->addr.text);
+}
+
+/* Completes the compare-and-swap; waits where somebody else has the stripe. */
+static int take(struct kvd_session *s, struct op *op, int timeout_ms)
+{
+	uint64_t stripe = op->stripe, token = op->token;
+	int rc = session_run(op);
+
+	if (rc)
+		return rc;
+	if (op->memory->small[0] == 0)
+		return KVD_OK;
+	rc = timeout_ms ? wait_for(s, stripe, token, timeout_ms)
+			: err_set(&s->err, KVD_EBUSY, "somebody else holds the lock");
+	if (rc)
+		stripe_say_free(s, token);
 	return rc;
 }
 
@@ -136,7 +175,7 @@ static int take_all(struct kvd_lock *l, int timeout_ms, struct op **read)
 		struct op *cas = stripe_start(s, l->part[i].stripe, l->part[i].token);
 		if (read && *read)
 			get_start(*read);
-		int rc = stripe_take(s, cas, timeout_ms);
+		int rc = take(s, cas, timeout_ms);
 		if (rc) {
 			undo(l, i);
 			return rc;
@@ -187,7 +226,7 @@ static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes,
 		q->read->locked = true;
 		get_start(q->read);
 	}
-	flight_wait(s, q->cas, q->read);
+	session_wait(s, q->cas, q->read);
 	int rc = q->cas->result;
 	q->won = q->has_value = !rc && q->cas->memory->small[0] == 0;
 	q->result = q->read->result;
@@ -216,7 +255,7 @@ int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_
 		return rc;
 	rc = take_and_read(l, key, key_bytes, &to, &q);
 	if (!rc && !q.won)
-		rc = limit_ms ? stripe_wait(s, l->part[0].stripe, l->part[0].token, limit_ms)
+		rc = limit_ms ? wait_for(s, l->part[0].stripe, l->part[0].token, limit_ms)
 			      : err_set(&s->err, KVD_EBUSY, "somebody else holds the lock");
 	if (rc) {
 		stripe_say_free(s, l->part[0].token);

@@ -21,10 +21,6 @@ void stripe_say_free(struct kvd_session *s, uint64_t token);
 
 /* Takes one stripe, as far as a compare-and-swap does it: op->memory->small[0] is 0 then. */
 struct op *stripe_start(struct kvd_session *s, uint64_t stripe, uint64_t token);
-/* Completes that; waits in kvd's queue where somebody else has it, for up to timeout_ms.
- * KVD_OK or KVD_E*: then it is not held. */
-int stripe_take(struct kvd_session *s, struct op *op, int timeout_ms);
-int stripe_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms);
 /* Not waited for. */
 void stripe_release(struct kvd_session *s, uint64_t stripe, uint64_t token);
 

@@ -9,9 +9,6 @@
  * Failure: the connection breaks and the lock is gone with it; kvd is asked for the fate
  * of a change whose answer is lost.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/api/lock.h"
 
 /* The connection broke, for this reason, and the lock is gone with it. */
@@ -45,7 +42,7 @@ static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64
 
 	if (rc)
 		return rc;
-	if (flight_settle(s))
+	if (session_settle(s))
 		return err_set(&s->err, KVD_EINVAL,
 			       "operations are in flight: take their completions with kvd_poll first");
 	if (!s->connected || s->broken || s->welcome.connection_id != l->connection_id)
@@ -75,7 +72,7 @@ int kvd_locked_get(kvd_lock_t *l, const void *key, size_t key_bytes, void *value
 	pieces_set(&op->value, &(struct iovec){ value, value_bytes_max }, 1);
 	op->locked = true;
 	get_start(op);
-	rc = flight_run(op);
+	rc = session_run(op);
 	if (rc < 0 && s->broken) {
 		const struct err why = s->err;
 		return lost(s, &why);
@@ -108,7 +105,7 @@ static int locked_change(kvd_lock_t *l, enum wire_op wire, const void *key, size
 		op_free(op);
 		return rc;
 	}
-	rc = flight_run(op);
+	rc = session_run(op);
 	uint64_t done = op->result_version;
 	const struct kvd_receipt sent = op->sent;
 	if (rc == KVD_EUNKNOWN)
@@ -127,36 +124,4 @@ int kvd_locked_put(kvd_lock_t *l, const void *key, size_t key_bytes, const void 
 int kvd_locked_del(kvd_lock_t *l, const void *key, size_t key_bytes)
 {
 	return locked_change(l, WIRE_DELETE, key, key_bytes, NULL, 0, NULL);
-}
-
-int kvd_update(kvd_session *s, const void *key, size_t key_bytes,
-	       int (*change)(void *arg, void *value, size_t *value_bytes), void *arg,
-	       size_t value_bytes_max, int timeout_ms)
-{
-	kvd_lock_t *lock;
-	size_t bytes = 0;
-	void *value = malloc(value_bytes_max ? value_bytes_max : 1);
-	int rc, verdict;
-
-	if (!value)
-		return err_set(&s->err, KVD_ENOMEM, "out of memory");
-	rc = kvd_lock_get(s, key, key_bytes, timeout_ms, value, value_bytes_max, &bytes, NULL, &lock);
-	if (rc == KVD_NOT_FOUND)
-		bytes = SIZE_MAX;
-	if (rc == KVD_OK || rc == KVD_NOT_FOUND) {
-		verdict = change(arg, value, &bytes);
-		rc = KVD_OK;
-		if (verdict == 0 && bytes == SIZE_MAX)
-			rc = kvd_locked_del(lock, key, key_bytes);
-		else if (verdict == 0)
-			rc = kvd_locked_put(lock, key, key_bytes, value, bytes, NULL);
-		if (rc == KVD_NOT_FOUND)
-			rc = KVD_OK;
-		if (verdict)
-			rc = KVD_CONDITION;
-	}
-	if (rc >= 0 || lock)
-		kvd_unlock(&lock);
-	free(value);
-	return rc;
 }

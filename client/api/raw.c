@@ -10,10 +10,10 @@
 /* Unlocks that nobody waits for end first: their cost is not the verb's. */
 static int be_idle(struct kvd_session *s)
 {
-	if (flight_settle(s))
+	if (session_settle(s))
 		return err_set(&s->err, KVD_EINVAL, "operations are in flight");
 	while (s->in_flight) /* for no longer than their deadlines */
-		flight_poll(s, UINT64_MAX);
+		session_poll(s, UINT64_MAX);
 	return session_ready(s);
 }
 
@@ -179,7 +179,7 @@ int session_raw_run(struct session_raw *raw)
 	struct ibv_send_wr *bad;
 
 	if (raw->op)
-		return flight_run(raw->op);
+		return session_run(raw->op);
 	s->unsignaled = 0;
 	for (unsigned i = 0; i < raw->count; i++) {
 		raw->wr[i].sg_list = &raw->sge[i];

@@ -241,7 +241,7 @@ static int send_all(struct kvd_txn *t, uint64_t *version)
 	size_t bytes = build(t, payload);
 
 	for (;;) {
-		if (flight_settle(s))
+		if (session_settle(s))
 			return err_set(&s->err, KVD_EINVAL, "operations are in flight: take their "
 							    "completions with kvd_poll first");
 		int rc = session_ready(s);
@@ -251,7 +251,7 @@ static int send_all(struct kvd_txn *t, uint64_t *version)
 		s->counters.changes++;
 		pieces_set(&op->value, &(struct iovec){ payload, bytes }, 1);
 		request_send(op, &(struct wire_request){ .op = WIRE_TXN, .version = t->count }, bytes);
-		rc = flight_run(op);
+		rc = session_run(op);
 		struct changed done = { .version = op->result_version };
 		struct kvd_receipt sent = op->sent;
 		if (rc == KVD_EUNKNOWN && session_now_ns() < s->call_end_ns &&

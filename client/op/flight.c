@@ -374,7 +374,7 @@ void flight_completed(struct kvd_session *s, const struct ibv_wc *wc, int n)
 		repost(s, wc, n);
 }
 
-static int poll_once(struct kvd_session *s)
+int flight_take(struct kvd_session *s)
 {
 	struct ibv_wc wc[BATCH];
 	int n = ibv_poll_cq(s->cq, BATCH, wc);
@@ -430,7 +430,7 @@ static void sleep_until(struct kvd_session *s, uint64_t until_ns)
 	uint64_t now = session_now_ns();
 	uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
 
-	if (ibv_req_notify_cq(s->cq, 0) || poll_once(s) != 0)
+	if (ibv_req_notify_cq(s->cq, 0) || flight_take(s) != 0)
 		return;
 	if (poll(fds, 2, ms > 1000 ? 1000 : (int)ms) <= 0)
 		return;
@@ -454,10 +454,8 @@ void flight_arm(struct kvd_session *s)
 	do {
 		if (!s->connected || s->broken || s->done)
 			break;
-		n = ibv_req_notify_cq(s->cq, 0) ? -1 : poll_once(s);
+		n = ibv_req_notify_cq(s->cq, 0) ? -1 : flight_take(s);
 	} while (n > 0);
-	if (s->broken)
-		flight_abort(s);
 }
 
 /* An operation that takes too long ends the session: its fate is open. */
@@ -486,7 +484,7 @@ static void look_around(struct kvd_session *s, uint64_t now)
 int flight_look(struct kvd_session *s)
 {
 	flight_flush(s);
-	if (!s->broken && poll_once(s) == 0)
+	if (!s->broken && flight_take(s) == 0)
 		look_around(s, session_now_ns());
 	return s->broken ? s->broken_code : 0;
 }
@@ -497,7 +495,7 @@ static int poll_for_a_while(struct kvd_session *s, unsigned polls)
 	int n = 0;
 
 	for (unsigned i = 0; i < polls && !n; i++)
-		n = poll_once(s);
+		n = flight_take(s);
 	return n;
 }
 
@@ -538,8 +536,6 @@ static int poll_until(struct kvd_session *s, uint64_t until_ns, uint64_t wait_ns
 	/* One that only spun is over a few polls after the last look. */
 	if (start && policy != KVD_POLL_BUSY)
 		spin_learn(&s->spin, (slept ? session_now_ns() : now) - start);
-	if (s->broken)
-		flight_abort(s);
 	return s->done ? 0 : s->broken ? s->broken_code : 0;
 }
 
@@ -557,8 +553,6 @@ void flight_abort(struct kvd_session *s)
 {
 	int code = s->broken_code;
 
-	/* First the queue pair: nothing may touch the callers' memory after this. */
-	session_disconnect(s);
 	s->wr_count = 0;
 	for (uint32_t i = 0; i < s->depth; i++) {
 		struct op *op = &s->ops[i];
@@ -570,42 +564,11 @@ void flight_abort(struct kvd_session *s)
 	}
 }
 
-void flight_wait(struct kvd_session *s, struct op *first, struct op *second)
+uint32_t flight_detached(const struct kvd_session *s)
 {
-	while (!first->done || !second->done) {
-		flight_poll(s, first->deadline_ns + 1000000000ull);
-		s->done = NULL;
-		s->done_end = &s->done;
-	}
-}
+	uint32_t n = 0;
 
-uint32_t flight_settle(struct kvd_session *s)
-{
-	uint32_t detached = 0;
-
-	if (!s->in_flight)
-		return 0;
-	if (s->connected && !s->broken)
-		poll_once(s);
 	for (uint32_t i = 0; i < s->depth; i++)
-		detached += s->ops[i].phase != PHASE_IDLE && s->ops[i].class->detached;
-	if (s->in_flight > detached)
-		return s->in_flight - detached;
-	/* Each of them ends, or the session does: see check_deadlines(). */
-	while (s->in_flight + 2 > s->depth)
-		flight_poll(s, UINT64_MAX);
-	return 0;
-}
-
-int flight_run(struct op *op)
-{
-	struct kvd_session *s = op->session;
-
-	while (!op->done)
-		flight_poll(s, op->deadline_ns + 1000000000ull);
-	s->done = NULL;
-	s->done_end = &s->done;
-	int result = op->result;
-	op_free(op);
-	return result;
+		n += s->ops[i].phase != PHASE_IDLE && s->ops[i].class->detached;
+	return n;
 }

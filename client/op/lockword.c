@@ -100,43 +100,6 @@ struct op *stripe_resume(struct kvd_session *s, uint64_t stripe, uint64_t token,
 	return op;
 }
 
-int stripe_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
-{
-	struct op *op = op_new(s, &call_class, NULL, 0);
-	int rc;
-
-	op->deadline_ns += (uint64_t)timeout_ms * 1000000;
-	rc = request_send(op, &(struct wire_request){ .op = WIRE_LOCK, .token = token,
-						      .ttl_ms = (uint64_t)timeout_ms,
-						      .version = stripe }, 0);
-	if (!rc)
-		rc = flight_run(op);
-	if (rc)
-		return rc;
-	if (op->reply.status == WIRE_OK)
-		return KVD_OK;
-	return op->reply.status == WIRE_EBUSY
-		       ? err_set(&s->err, KVD_EBUSY, "the lock was not free within %d ms", timeout_ms)
-		       : err_set(&s->err, KVD_EPROTOCOL, "kvd at %s has no locks (its device has no atomics)",
-				 s->client->addr.text);
-}
-
-int stripe_take(struct kvd_session *s, struct op *op, int timeout_ms)
-{
-	uint64_t stripe = op->stripe, token = op->token;
-	int rc = flight_run(op);
-
-	if (rc)
-		return rc;
-	if (op->memory->small[0] == 0)
-		return KVD_OK;
-	rc = timeout_ms ? stripe_wait(s, stripe, token, timeout_ms)
-			: err_set(&s->err, KVD_EBUSY, "somebody else holds the lock");
-	if (rc)
-		stripe_say_free(s, token);
-	return rc;
-}
-
 void stripe_release(struct kvd_session *s, uint64_t stripe, uint64_t token)
 {
 	struct op *op;

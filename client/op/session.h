@@ -336,30 +336,48 @@ uint32_t flight_room(const struct kvd_session *s);
 void flight_completed(struct kvd_session *s, const struct ibv_wc *wc, int n);
 /* Posts what was collected. */
 int flight_flush(struct kvd_session *s);
+/* Takes what is complete; how much that was, or KVD_E*. */
+int flight_take(struct kvd_session *s);
 /* Makes what progress there is without waiting, whatever is completed.  0 or KVD_E*. */
 int flight_look(struct kvd_session *s);
 /* Makes progress; waits up to `until_ns` while nothing is completed.  0 or KVD_E*. */
 int flight_poll(struct kvd_session *s, uint64_t until_ns);
 /* The same for so long; 0: a look, which does not wait. */
 int flight_poll_for(struct kvd_session *s, uint64_t wait_ns);
+/* How many in flight are detached. */
+uint32_t flight_detached(const struct kvd_session *s);
+/* Asks for an event on the next completion, having taken all that came before. */
+void flight_arm(struct kvd_session *s);
+/* Ends every operation of a broken session, after its queue pair is gone. */
+void flight_abort(struct kvd_session *s);
+
+/* client/session/teardown.c */
+/* Ends the connection, then all operations that are in flight. */
+void session_down(struct kvd_session *s);
+
+/* client/session/device.c */
+int session_share_pd(struct kvd_session *s);
+
+/* client/session/wait.c: as those of flight.c, and a broken connection is torn down. */
+int session_poll(struct kvd_session *s, uint64_t until_ns);
+int session_poll_for(struct kvd_session *s, uint64_t wait_ns);
+void session_arm(struct kvd_session *s);
 /* Runs one operation to its end and frees it; its result. */
-int flight_run(struct op *op);
+int session_run(struct op *op);
 /* Runs two to their ends; the caller frees them. */
-void flight_wait(struct kvd_session *s, struct op *first, struct op *second);
+void session_wait(struct kvd_session *s, struct op *first, struct op *second);
 /*
  * Takes what detached operations left.  How many others are in flight; if
  * none is, two operations are free when it returns.
  */
-uint32_t flight_settle(struct kvd_session *s);
-/* Asks for an event on the next completion, having taken all that came before. */
-void flight_arm(struct kvd_session *s);
-/* Ends every operation after the queue pair is gone. */
-void flight_abort(struct kvd_session *s);
+uint32_t session_settle(struct kvd_session *s);
 
 /* client/session/prefill.c: READs all of the index into the mirror.  0 or KVD_E*. */
 int ahead_read(struct kvd_session *s);
 
-/* client/api/fd.c */
+/* client/session/event.c: one descriptor for all that a session waits for */
+/* The descriptor, made when it is first asked for; or KVD_E* with the session's err. */
+int event_fd_of(struct kvd_session *s);
 int event_attach(struct kvd_session *s); /* to a new connection's descriptors */
 void event_delete(struct kvd_session *s);
 

@@ -108,103 +108,6 @@ static int resolve(struct kvd_session *s, uint64_t deadline_ns)
 			  &ignored);
 }
 
-/* Of all clients of the process: while there is one, rdma_cm must not close contexts. */
-static _Atomic unsigned pds;
-
-void session_free_pd(struct kvd_client *c)
-{
-	if (!c->pd || c->verbs->dealloc_pd(c->pd))
-		return; /* it fails while the user's buffers are registered with it */
-	c->pd = NULL;
-	c->ctx = NULL;
-	atomic_fetch_sub(&pds, 1);
-}
-
-/* Lets go of a protection domain that no session uses any more and whose device is
- * gone.  Under the client's lock. */
-static void drop_pd(struct kvd_client *c)
-{
-	if (c->pd_users || !c->device_lost || !c->pd)
-		return;
-	session_free_pd(c);
-	if (c->pd)
-		return;
-	c->device_lost = false;
-	if (!atomic_load(&pds))
-		c->verbs->forget_devices();
-}
-
-void session_leave_device(struct kvd_session *s)
-{
-	struct kvd_client *c = s->client;
-
-	if (s->memory_mr)
-		s->verbs->dereg_mr(s->memory_mr);
-	if (s->held_mr)
-		s->verbs->dereg_mr(s->held_mr);
-	s->memory_mr = s->held_mr = NULL;
-	pthread_mutex_lock(&c->lock);
-	c->device_lost |= s->device_lost;
-	c->pd_users -= s->uses_pd;
-	s->uses_pd = false;
-	drop_pd(c);
-	pthread_mutex_unlock(&c->lock);
-}
-
-static int make_pd(struct kvd_session *s)
-{
-	struct kvd_client *c = s->client;
-	struct ibv_context *ctx = s->id->verbs;
-
-	if (link_query(s->verbs, ctx, s->id->port_num ? s->id->port_num : 1, &c->limits, &s->err))
-		return KVD_EDEVICE;
-	c->pd = s->verbs->alloc_pd(ctx);
-	if (!c->pd)
-		return err_set_errno(&s->err, KVD_EDEVICE, errno, "can't allocate a protection domain");
-	c->ctx = ctx;
-	atomic_fetch_add(&pds, 1);
-	return 0;
-}
-
-/* Whether the client was on another device, or on one that was taken away. */
-static bool has_moved(struct kvd_session *s)
-{
-	struct kvd_client *c = s->client;
-
-	pthread_mutex_lock(&c->lock); /* another session may be the first just now */
-	bool moved = c->ctx && c->ctx != s->id->verbs;
-	pthread_mutex_unlock(&c->lock);
-	return moved;
-}
-
-/* The client's protection domain: made by its first session, shared by all, and
- * made again where the device was taken away and came back. */
-static int share_pd(struct kvd_session *s)
-{
-	struct kvd_client *c = s->client;
-	int rc = 0;
-
-	if (has_moved(s)) {
-		s->device_lost = true;
-		session_leave_device(s);
-	}
-	pthread_mutex_lock(&c->lock);
-	drop_pd(c);
-	if (!c->pd)
-		rc = make_pd(s);
-	else if (c->ctx != s->id->verbs)
-		rc = err_set(&s->err, KVD_EDEVICE,
-			     "the route to %s leads to another device than before, where other sessions or "
-			     "buffers of this client still are: end them", c->addr.text);
-	s->registrar.pd = c->pd;
-	if (!rc && !s->uses_pd) {
-		s->uses_pd = true;
-		c->pd_users++;
-	}
-	pthread_mutex_unlock(&c->lock);
-	return rc;
-}
-
 static int make_queues(struct kvd_session *s)
 {
 	struct kvd_client *c = s->client;
@@ -291,7 +194,7 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 	s->wr_count = s->unsignaled = 0;
 	s->lock_count = 0; /* kvd releases what the old connection held */
 	memset(s->held, 0, LAYOUT_HELD_MAX * sizeof *s->held);
-	if ((rc = resolve(s, deadline)) || (rc = share_pd(s)) || (rc = make_queues(s)) ||
+	if ((rc = resolve(s, deadline)) || (rc = session_share_pd(s)) || (rc = make_queues(s)) ||
 	    (rc = connect_qp(s, deadline))) {
 		session_disconnect(s);
 		return rc;
@@ -310,35 +213,6 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 	else
 		s->lost.text[0] = '\0';
 	return rc;
-}
-
-void session_disconnect(struct kvd_session *s)
-{
-	const struct verbs *v = s->verbs;
-
-	if (s->connected)
-		v->disconnect(s->id);
-	s->connected = false;
-	if (s->qp)
-		v->destroy_qp(s->qp);
-	if (s->cq) {
-		v->ack_cq_events(s->cq, s->events);
-		v->destroy_cq(s->cq);
-	}
-	if (s->comp)
-		v->destroy_comp_channel(s->comp);
-	if (s->id)
-		v->destroy_id(s->id);
-	if (s->channel)
-		v->destroy_event_channel(s->channel);
-	s->events = 0;
-	s->qp = NULL;
-	s->cq = NULL;
-	s->comp = NULL;
-	s->id = NULL;
-	s->channel = NULL;
-	if (s->device_lost)
-		session_leave_device(s); /* it goes away only when nobody uses it */
 }
 
 /* Nobody there, or no way there: another address of the same name may be better. */
@@ -427,7 +301,7 @@ int session_ready(struct kvd_session *s)
 {
 	if (s->connected && !s->broken)
 		return 0;
-	session_disconnect(s);
+	session_down(s);
 	s->counters.reconnects++;
 	return reconnect(s);
 }

@@ -123,7 +123,7 @@ int hello_say(struct kvd_session *s)
 	}
 	rc = request_send(op, &hello, op->value.bytes);
 	if (!rc)
-		rc = flight_run(op);
+		rc = session_run(op);
 	if (!rc)
 		rc = check_welcome(s, &x, proof, &op->reply, op->memory->message,
 				   op->payload_bytes);

@@ -22,7 +22,7 @@ static int read_part(struct kvd_session *s, uint64_t offset, uint32_t bytes,
 	op_read(op, s->welcome.table_addr + offset, s->welcome.table_rkey, op->memory->item, bytes,
 		true);
 	*words = (const uint64_t *)op->memory->item;
-	return flight_run(op);
+	return session_run(op);
 }
 
 /* Learns where the segments up to `segments` are, which are there by now. */
