@@ -15,7 +15,7 @@ bool session_call_begin(struct kvd_session *s)
 {
 	if (s->call_end_ns)
 		return false;
-	s->call_begun_ns = session_coarse_ns();
+	s->call_begun_ns = clock_coarse_ns();
 	s->call_end_ns = s->call_begun_ns + s->client->clock_tick_ns +
 			 (uint64_t)s->client->options.timeout_ms * 1000000;
 	return true;
@@ -92,7 +92,7 @@ static int run_get(struct kvd_session *s, const void *key, size_t key_bytes,
 	bool outermost = session_call_begin(s);
 	rc = quick == QUICK_BEGUN ? finish_get(op, got)
 				  : get_once(s, key, key_bytes, iov, count, got);
-	while (rc == KVD_ECONNECT && session_now_ns() < s->call_end_ns)
+	while (rc == KVD_ECONNECT && clock_ns() < s->call_end_ns)
 		rc = get_once(s, key, key_bytes, iov, count, got);
 	session_call_end(s, outermost);
 	return rc;
@@ -215,12 +215,12 @@ int kvd_ping(kvd_session *s, uint64_t *round_trip_ns)
 	size_t bytes;
 	bool outermost = session_call_begin(s);
 	int rc = session_ready(s);
-	uint64_t start = session_now_ns();
+	uint64_t start = clock_ns();
 
 	if (!rc)
 		rc = run_call(s, WIRE_PING, NULL, 0, 0, &reply, &payload, &bytes);
 	if (rc == KVD_OK)
-		*round_trip_ns = session_now_ns() - start;
+		*round_trip_ns = clock_ns() - start;
 	session_call_end(s, outermost);
 	return rc;
 }
@@ -240,7 +240,7 @@ int kvd_stats(kvd_session *s, char **json)
 
 int kvd_flush(kvd_session *s)
 {
-	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	uint64_t deadline = clock_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
 	struct wire_reply reply = { 0 };
 	const uint8_t *payload;
 	size_t bytes;
@@ -249,11 +249,11 @@ int kvd_flush(kvd_session *s)
 		int rc = run_call(s, WIRE_FLUSH, NULL, 0, reply.version, &reply, &payload, &bytes);
 		if (rc)
 			return rc;
-		if (reply.status == WIRE_EBUSY && session_now_ns() > deadline)
+		if (reply.status == WIRE_EBUSY && clock_ns() > deadline)
 			return err_set(&s->err, KVD_EBUSY,
 				       "a key stayed locked: not all keys were deleted");
 		if (reply.status == WIRE_OK)
-			deadline = session_now_ns() +
+			deadline = clock_ns() +
 				   (uint64_t)s->client->options.timeout_ms * 1000000;
 		else
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);

@@ -88,7 +88,7 @@ static int run(struct kvd_session *s, const void *key, size_t key_bytes, const s
 
 	do {
 		rc = run_once(s, key, key_bytes, ask, changed, &sent);
-	} while (rc == KVD_EUNKNOWN && session_now_ns() < s->call_end_ns &&
+	} while (rc == KVD_EUNKNOWN && clock_ns() < s->call_end_ns &&
 		 fate_resolve(s, &sent, s->call_end_ns, &rc, changed));
 	session_call_end(s, outermost);
 	return rc;

@@ -296,7 +296,7 @@ void kvd_session_delete(kvd_session **session)
 		return;
 	/* Unlocks that nobody waited for; kvd would release the locks, but later. */
 	if (s->connected && !s->broken && s->in_flight)
-		session_poll(s, session_now_ns() + UNLOCK_NS_MAX);
+		session_poll(s, clock_ns() + UNLOCK_NS_MAX);
 	session_disconnect(s);
 	event_delete(s);
 	session_leave_device(s);

@@ -154,7 +154,7 @@ int session_raw_message(kvd_session *s, size_t key_bytes, size_t value_bytes,
 /* Polls until the READ or atomic, which is the last work request, is complete. */
 static int await_read(struct kvd_session *s)
 {
-	uint64_t deadline = session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+	uint64_t deadline = clock_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
 	struct ibv_wc wc;
 
 	for (unsigned polls = 1; s->sq_done != s->sq_posted; polls++) {
@@ -166,7 +166,7 @@ static int await_read(struct kvd_session *s)
 			flight_completed(s, &wc, 1); /* or it is a notice of kvd's */
 		if (s->broken)
 			return s->broken_code;
-		if (n == 0 && polls % LOOK_EVERY == 0 && session_now_ns() > deadline)
+		if (n == 0 && polls % LOOK_EVERY == 0 && clock_ns() > deadline)
 			return session_fail(s, KVD_ETIMEDOUT, "%s did not answer a raw request",
 					    s->client->addr.text);
 	}

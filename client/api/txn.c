@@ -254,7 +254,7 @@ static int send_all(struct kvd_txn *t, uint64_t *version)
 		rc = session_run(op);
 		struct changed done = { .version = op->result_version };
 		struct kvd_receipt sent = op->sent;
-		if (rc == KVD_EUNKNOWN && session_now_ns() < s->call_end_ns &&
+		if (rc == KVD_EUNKNOWN && clock_ns() < s->call_end_ns &&
 		    fate_resolve(s, &sent, s->call_end_ns, &rc, &done))
 			continue;
 		if (rc == KVD_OK && version)

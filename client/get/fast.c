@@ -154,7 +154,7 @@ HOT bool is_live(const struct layout_item *item, const struct post *p, const voi
 HOT bool is_in_time(const struct kvd_session *s, const struct layout_item *item)
 {
 	return !item->expiry_ms ||
-	       clock_judge(&s->clock, item->expiry_ms, 0, session_now_ns()) == CLOCK_LIVE;
+	       clock_judge(&s->clock, item->expiry_ms, 0, clock_ns()) == CLOCK_LIVE;
 }
 
 HOT int deliver(struct kvd_session *s, const struct layout_item *item, const struct post *p,

@@ -116,7 +116,7 @@ void get_deliver(struct op *op, const struct layout_item *item, const uint8_t *v
 	op->result_bytes = bytes;
 	op->result_version = layout_state_version(item->state);
 	op->result_ttl_ms = item->expiry_ms ? clock_left_ms(&op->session->clock, item->expiry_ms,
-							    session_now_ns())
+							    clock_ns())
 					    : 0;
 	if (op->allocate && !op->allocated && !get_allocate(op, bytes))
 		return;

@@ -103,7 +103,7 @@ void item_got_live(struct op *op, const struct layout_item *item)
 	/* Of a copy kvd has looked already. */
 	bool ends = item->expiry_ms && op->phase != PHASE_COPY;
 	enum clock_verdict v = ends ? clock_judge(&op->session->clock, item->expiry_ms, op->begun_ns,
-						  session_now_ns())
+						  clock_ns())
 				    : CLOCK_LIVE;
 
 	if (v == CLOCK_LIVE)

@@ -38,7 +38,7 @@ void session_explain(struct kvd_session *s)
 	room = sizeof s->err.text - used;
 	if (s->notice)
 		snprintf(s->err.text + used, room, "; kvd had told %.1f s before that %s",
-			 (double)(session_now_ns() - s->notice_ns) / 1e9, said[s->notice]);
+			 (double)(clock_ns() - s->notice_ns) / 1e9, said[s->notice]);
 }
 
 void session_recall(struct kvd_session *s)
@@ -55,7 +55,7 @@ void session_noticed(struct kvd_session *s, unsigned notice)
 	if (notice < WIRE_NOTICE_PORT_DOWN || notice > WIRE_NOTICE_DEVICE)
 		return; /* of a later kvd */
 	s->notice = (int)notice;
-	s->notice_ns = session_now_ns();
+	s->notice_ns = clock_ns();
 }
 
 int session_fail(struct kvd_session *s, int code, const char *format, ...)

@@ -23,27 +23,10 @@
  * few polls, and what comes meanwhile is found that much later. */
 #define SPIN_POLLS 8u
 
-uint64_t session_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
-/* What was over by this clock is over, and a deadline needs no more. */
-uint64_t session_coarse_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
 uint64_t session_deadline_ns(const struct kvd_session *s)
 {
 	return s->call_end_ns ? s->call_end_ns
-			      : session_now_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
+			      : clock_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
 }
 
 /* Within the time of the call that it is a part of, if it is of one. */
@@ -51,7 +34,7 @@ static void set_times(struct op *op)
 {
 	const struct kvd_session *s = op->session;
 
-	op->begun_ns = s->call_end_ns ? s->call_begun_ns : session_coarse_ns();
+	op->begun_ns = s->call_end_ns ? s->call_begun_ns : clock_coarse_ns();
 	op->deadline_ns = s->call_end_ns ? s->call_end_ns
 					 : op->begun_ns + s->client->clock_tick_ns +
 						   (uint64_t)s->client->options.timeout_ms * 1000000;
@@ -364,7 +347,7 @@ void flight_completed(struct kvd_session *s, const struct ibv_wc *wc, int n)
 		if (wc[i].status != IBV_WC_SUCCESS || !is_receive(&wc[i]))
 			continue;
 		if (!now)
-			now = session_now_ns();
+			now = clock_ns();
 		if (n > 1)
 			prefetch(s, &wc[i]);
 	}
@@ -427,7 +410,7 @@ static void sleep_until(struct kvd_session *s, uint64_t until_ns)
 {
 	struct pollfd fds[2] = { { .fd = s->comp->fd, .events = POLLIN },
 				 { .fd = s->channel->fd, .events = POLLIN } };
-	uint64_t now = session_now_ns();
+	uint64_t now = clock_ns();
 	uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
 
 	if (ibv_req_notify_cq(s->cq, 0) || flight_take(s) != 0)
@@ -485,7 +468,7 @@ int flight_look(struct kvd_session *s)
 {
 	flight_flush(s);
 	if (!s->broken && flight_take(s) == 0)
-		look_around(s, session_now_ns());
+		look_around(s, clock_ns());
 	return s->broken ? s->broken_code : 0;
 }
 
@@ -515,7 +498,7 @@ static int poll_until(struct kvd_session *s, uint64_t until_ns, uint64_t wait_ns
 			spinning = false;
 			continue;
 		}
-		now = session_now_ns();
+		now = clock_ns();
 		if (!start)
 			start = now;
 		if (!until_ns)
@@ -535,7 +518,7 @@ static int poll_until(struct kvd_session *s, uint64_t until_ns, uint64_t wait_ns
 	}
 	/* One that only spun is over a few polls after the last look. */
 	if (start && policy != KVD_POLL_BUSY)
-		spin_learn(&s->spin, (slept ? session_now_ns() : now) - start);
+		spin_learn(&s->spin, (slept ? clock_ns() : now) - start);
 	return s->done ? 0 : s->broken ? s->broken_code : 0;
 }
 

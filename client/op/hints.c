@@ -76,7 +76,7 @@ void hints_note(struct kvd_session *s, uint64_t word)
 		return;
 	uint32_t place = (uint32_t)(layout_word_offset(word, s->unit_mask) >> h->shift);
 	uint32_t *seen = &h->seen[(place * 2654435761u) >> 22 & (SEEN - 1)];
-	uint64_t now = session_coarse_ns();
+	uint64_t now = clock_coarse_ns();
 	if (*seen != place + 1) {
 		*seen = place + 1;
 		if (!h->count)

@@ -56,7 +56,7 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	uint32_t bytes = (uint32_t)sizeof *q + op->key_bytes;
 
 	op->phase = PHASE_REPLY;
-	op->sent_ns = session_now_ns();
+	op->sent_ns = clock_ns();
 	op->direct = false;
 	/* The slot, and a count, so that an answer to a former request is known. */
 	op->request_id = op->index + OPS_MAX * ++s->next_request;

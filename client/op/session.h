@@ -21,6 +21,7 @@
 #include "client/cache/iov.h"
 #include "common/addr.h"
 #include "common/auth/file.h"
+#include "common/clock.h"
 #include "common/rdma/device.h"
 #include "common/hash.h"
 #include "common/rdma/hwcount.h"
@@ -258,9 +259,12 @@ struct kvd_session {
 	struct hwcount counted; /* by it, until the session connected */
 };
 
-uint64_t session_now_ns(void);
-/* At most clock_tick_ns behind, at a third of the price. */
-uint64_t session_coarse_ns(void);
+/* At most clock_tick_ns behind, at a third of the price.  What was over by this clock is
+ * over, and a deadline needs no more. */
+static inline uint64_t clock_coarse_ns(void)
+{
+	return clock_read_ns(CLOCK_MONOTONIC_COARSE);
+}
 
 /* When the call that is under way, or that begins now, has to end. */
 uint64_t session_deadline_ns(const struct kvd_session *s);

@@ -33,7 +33,7 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 	char words[256];
 
 	while (s->verbs->get_cm_event(s->channel, &e)) {
-		uint64_t now = session_now_ns();
+		uint64_t now = clock_ns();
 		if (errno != EAGAIN && errno != EINTR)
 			return err_set_errno(&s->err, KVD_ECONNECT, errno, "%s to %s", step, to);
 		if (now >= deadline_ns)
@@ -183,7 +183,7 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 /* One attempt.  The peer's answers may be lost, and rdma_cm asks again after 4 s only. */
 static int attempt(struct kvd_session *s, int timeout_ms)
 {
-	uint64_t deadline = session_now_ns() + (uint64_t)timeout_ms * 1000000;
+	uint64_t deadline = clock_ns() + (uint64_t)timeout_ms * 1000000;
 	int rc;
 
 	s->attempt_ms = timeout_ms;
@@ -273,19 +273,19 @@ static bool may_pass(const struct kvd_session *s, int rc)
  */
 static int reconnect(struct kvd_session *s)
 {
-	uint64_t end = session_deadline_ns(s), begin = session_now_ns();
+	uint64_t end = session_deadline_ns(s), begin = clock_ns();
 	unsigned pause_ms = PAUSE_MS_MIN, limit_ms = ATTEMPT_MS_MIN;
 
 	if (begin >= end)
 		return s->broken ? s->broken_code : KVD_ECONNECT; /* the call's time is over */
-	for (;; begin = session_now_ns()) {
+	for (;; begin = clock_ns()) {
 		uint64_t left_ms = begin < end ? (end - begin) / 1000000 + 1 : 1;
 		int rc = attempt(s, (int)(left_ms < limit_ms ? left_ms : limit_ms));
 		/* One that failed at once says nothing of how long one may take. */
-		if (session_now_ns() - begin >= limit_ms * 1000000ull && limit_ms < ATTEMPT_MS_MAX)
+		if (clock_ns() - begin >= limit_ms * 1000000ull && limit_ms < ATTEMPT_MS_MAX)
 			limit_ms *= 2;
-		uint64_t rest_ms = pause_ms / 2 + session_now_ns() % (pause_ms / 2 + 1);
-		if (!may_pass(s, rc) || session_now_ns() + rest_ms * 1000000 >= end) {
+		uint64_t rest_ms = pause_ms / 2 + clock_ns() % (pause_ms / 2 + 1);
+		if (!may_pass(s, rc) || clock_ns() + rest_ms * 1000000 >= end) {
 			if (rc == KVD_ECONNECT && !s->broken) {
 				session_explain(s);
 				session_recall(s);

@@ -55,7 +55,7 @@ int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t 
 		if (rc != KVD_EBUSY && rc != KVD_ECONNECT)
 			return rc;
 		broken += rc == KVD_ECONNECT; /* this one too; a kvd that is gone refuses at once */
-		if (broken > ASKS_BROKEN_MAX || session_now_ns() >= deadline_ns)
+		if (broken > ASKS_BROKEN_MAX || clock_ns() >= deadline_ns)
 			return rc == KVD_EBUSY ? KVD_EUNKNOWN : rc;
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}

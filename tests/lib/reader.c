@@ -175,14 +175,6 @@ static void scatter_all(struct reader *r)
 	r->scatter_count = 0;
 }
 
-uint64_t session_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
 /* There are no kvd_buffers. */
 bool buffers_find(struct buffers *buffers, const void *addr, size_t bytes,
 		  struct buffer_keys *keys)
@@ -287,7 +279,7 @@ void reader_begin(struct reader *r, const void *key, size_t key_bytes, void *val
 	op->hash = hash_key(r->session.welcome.hash_seed, key, key_bytes);
 	op->allocate = !value;
 	r->into = value;
-	op->begun_ns = session_now_ns();
+	op->begun_ns = clock_ns();
 	pieces_set(&op->value, &all, value ? 1 : 0);
 	r->n = 0;
 	get_start(op);
