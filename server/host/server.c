@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "server/lock/config.h"
 #include "server/worker/server.h"
 
 /* Half the CPUs that it may use, so that clients on this machine have some. */
@@ -85,6 +86,31 @@ static int make_table(struct server *s, struct err *err)
 	return rc ? err_set_errno(err, -1, rc, "can't get memory for what --evict remembers") : 0;
 }
 
+static void read_held(void *server, uint64_t connection, uint64_t look)
+{
+	worker_read_held(server, connection, look);
+}
+
+static void fence(void *server, uint64_t connection)
+{
+	worker_fence_id(server, connection, 0);
+}
+
+static int make_locker(struct server *s, struct err *err)
+{
+	const struct locker_config config = {
+		.loopback = { .verbs = s->verbs, .ctx = s->ctx, .pd = s->pd, .addr = s->addr,
+			      .locks = s->table->locks, .rkey = s->table->own_locks_mr->rkey },
+		.stripes = s->table->stripes,
+		.lease_ns = (uint64_t)s->options.lease_ms * 1000000,
+		.hooks = { .answer = worker_answer, .forgotten = conn_forgotten,
+			   .read_held = read_held, .fence = fence, .wake_all = wake_workers,
+			   .arg = s },
+	};
+
+	return locker_new(&config, &s->locker, err);
+}
+
 int server_new(struct server *s, struct err *err)
 {
 	s->worker_count = s->options.workers ? (unsigned)s->options.workers : default_workers();
@@ -107,7 +133,7 @@ int server_new(struct server *s, struct err *err)
 	for (unsigned i = 0; i < s->worker_count; i++)
 		if (worker_new(s, &s->workers[i], i, err))
 			return -1;
-	return s->limits.atomics ? locker_new(s, &s->locker, err) : 0;
+	return s->limits.atomics ? make_locker(s, err) : 0;
 }
 
 /* A signal to end: they are blocked, and read by listen_run() only. */

@@ -33,13 +33,20 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
+#include "server/lock/inbox.h"
 #include "server/lock/word.h"
-#include "server/worker/server.h"
 
 #define WATCH_NS 100000000ull /* how long a change counts as waiting after it was told of */
 #define LOOK_MS 1   /* between two looks at the queues */
 #define REST_MS 500 /* where there are none */
-#define CONNECTIONS (LAYOUT_LOCK_CONNECTION_MASK + 1)
+
+struct locker {
+	struct lockwords words; /* the thread's own */
+	struct inbox inbox;
+	pthread_t thread;
+	bool started;
+	_Atomic uint64_t waits, recovered, released;
+};
 
 /* ------------------------------------------------------ what others tell it */
 
@@ -48,22 +55,11 @@ struct locker_note *locker_note_new(void)
 	return calloc(1, sizeof(struct locker_note));
 }
 
-static void set_alive(struct locker *l, uint64_t connection_id, bool alive)
-{
-	uint64_t id = connection_id & LAYOUT_LOCK_CONNECTION_MASK;
-	uint8_t bit = (uint8_t)(1u << (id % 8));
-
-	if (alive)
-		atomic_fetch_or(&l->alive[id / 8], bit);
-	else
-		atomic_fetch_and(&l->alive[id / 8], (uint8_t)~bit);
-}
-
 /* At once: a message could come behind others that the thread has at hand, which would
  * then see a word of somebody who is not alive yet, and take the lock away (7). */
 void locker_born(struct locker *l, uint64_t connection_id)
 {
-	set_alive(l, connection_id, true);
+	lockwords_set_alive(&l->words, connection_id, true);
 }
 
 void locker_dead(struct locker *l, uint64_t connection_id, struct locker_note **note)
@@ -83,7 +79,6 @@ bool locker_wait(struct locker *l, struct conn *conn, const struct wire_request 
 
 /* Dropped: the token is not among those that its holder says it holds, so that the lock
  * goes to whoever waits at the next look at it. */
-
 void locker_unlock(struct locker *l, uint64_t stripe, uint64_t token)
 {
 	inbox_post(&l->inbox, &(struct message){ .kind = MSG_UNLOCK, .stripe = stripe, .token = token });
@@ -117,40 +112,40 @@ void locker_held(struct locker *l, uint64_t connection_id, uint64_t look,
 static void on_wait(struct locker *l, const struct message *m)
 {
 	uint64_t now = clock_ns();
-	struct queue *q = queue_get(&l->queues, m->request.version);
+	struct queue *q = queue_get(&l->words.queues, m->request.version);
 
-	if (!q || !queue_push(&l->queues, q, m->conn, &m->request, now)) {
-		worker_answer(m->conn, &m->request, WIRE_EBUSY);
+	if (!q || !queue_push(&l->words.queues, q, m->conn, &m->request, now)) {
+		l->words.config.hooks.answer(m->conn, &m->request, WIRE_EBUSY);
 		return;
 	}
 	atomic_fetch_add_explicit(&l->waits, 1, memory_order_relaxed);
-	lockword_serve(l, q, now);
+	lockword_serve(&l->words, q, now);
 }
 
 static void on_unlock(struct locker *l, const struct message *m)
 {
-	struct queue *q = queue_find(&l->queues, m->stripe);
-	uint64_t word = lockword_get(l, m->stripe);
+	struct queue *q = queue_find(&l->words.queues, m->stripe);
+	uint64_t word = lockword_get(&l->words, m->stripe);
 
 	if ((word & ~LAYOUT_LOCK_WAIT) != m->token)
 		return; /* it was handed over already */
 	if (q)
-		lockword_hand_over(l, q, word);
+		lockword_hand_over(&l->words, q, word);
 	else
-		lockword_swap(l, m->stripe, word, 0);
+		lockword_swap(&l->words, m->stripe, word, 0);
 	if (q)
-		lockword_serve(l, q, clock_ns());
+		lockword_serve(&l->words, q, clock_ns());
 }
 
 static void on_watch(struct locker *l, const struct message *m)
 {
-	struct queue *q = queue_get(&l->queues, m->stripe);
+	struct queue *q = queue_get(&l->words.queues, m->stripe);
 	uint64_t now = clock_ns();
 
 	if (!q)
 		return;
 	q->watched_ns = now + WATCH_NS;
-	lockword_serve(l, q, now);
+	lockword_serve(&l->words, q, now);
 }
 
 /* Everything that the dead connection held: one look at every word. */
@@ -159,18 +154,18 @@ static void on_dead(struct locker *l, uint64_t connection_id)
 	uint64_t id = connection_id & LAYOUT_LOCK_CONNECTION_MASK, now = clock_ns();
 	unsigned count = 0;
 
-	set_alive(l, connection_id, false);
-	for (uint64_t i = 0; i < l->server->table->stripes; i++) {
-		uint64_t word = lockword_get(l, i);
+	lockwords_set_alive(&l->words, connection_id, false);
+	for (uint64_t i = 0; i < l->words.config.stripes; i++) {
+		uint64_t word = lockword_get(&l->words, i);
 		if (!word || layout_token_connection(word) != id)
 			continue;
-		struct queue *q = queue_find(&l->queues, i);
+		struct queue *q = queue_find(&l->words.queues, i);
 		if (q)
-			lockword_hand_over(l, q, word);
+			lockword_hand_over(&l->words, q, word);
 		else
-			lockword_swap(l, i, word, 0);
+			lockword_swap(&l->words, i, word, 0);
 		if (q)
-			lockword_serve(l, q, now);
+			lockword_serve(&l->words, q, now);
 		count++;
 	}
 	atomic_fetch_add_explicit(&l->recovered, count, memory_order_relaxed);
@@ -182,11 +177,8 @@ static void on_dead(struct locker *l, uint64_t connection_id)
 
 static void on_forget(struct locker *l, struct conn *conn)
 {
-	queues_forget(&l->queues, conn);
-	struct worker *w = conn->worker;
-	/* The last use of conn: it may be gone right after. */
-	atomic_store(&conn->lock_idle, true);
-	worker_wake(w);
+	queues_forget(&l->words.queues, conn);
+	l->words.config.hooks.forgotten(conn);
 }
 
 static bool is_among(const struct layout_held *held, uint64_t stripe, uint64_t token)
@@ -202,8 +194,8 @@ static void on_held(struct locker *l, const struct message *m)
 	uint64_t id = m->connection_id & LAYOUT_LOCK_CONNECTION_MASK;
 
 	for (unsigned i = 0; i < QUEUES; i++) {
-		for (struct queue *q = l->queues.at[i], *next; q; q = next) {
-			uint64_t word = lockword_get(l, q->stripe);
+		for (struct queue *q = l->words.queues.at[i], *next; q; q = next) {
+			uint64_t word = lockword_get(&l->words, q->stripe);
 			next = q->next;
 			/* Only for the very word that was looked at, and by a READ that was
 			 * posted after it had been seen: an earlier one may not know of it. */
@@ -212,8 +204,8 @@ static void on_held(struct locker *l, const struct message *m)
 			    is_among(m->held, q->stripe, q->seen))
 				continue;
 			atomic_fetch_add_explicit(&l->released, 1, memory_order_relaxed);
-			lockword_hand_over(l, q, word);
-			lockword_serve(l, q, clock_ns());
+			lockword_hand_over(&l->words, q, word);
+			lockword_serve(&l->words, q, clock_ns());
 		}
 	}
 }
@@ -249,7 +241,7 @@ static void *run(void *arg)
 	struct locker *l = arg;
 
 	while (!inbox_is_closed(&l->inbox)) {
-		for (struct message *m = inbox_take(&l->inbox, l->queues.count ? LOOK_MS : REST_MS),
+		for (struct message *m = inbox_take(&l->inbox, l->words.queues.count ? LOOK_MS : REST_MS),
 				    *next; m; m = next) {
 			next = m->next;
 			/* Afterwards a note may be in the inbox again. */
@@ -259,43 +251,23 @@ static void *run(void *arg)
 				free(m);
 		}
 		uint64_t now = clock_ns();
-		for (unsigned i = 0; l->queues.count && i < QUEUES; i++)
-			for (struct queue *q = l->queues.at[i], *next; q; q = next) {
+		for (unsigned i = 0; l->words.queues.count && i < QUEUES; i++)
+			for (struct queue *q = l->words.queues.at[i], *next; q; q = next) {
 				next = q->next;
-				lockword_serve(l, q, now);
+				lockword_serve(&l->words, q, now);
 			}
 	}
 	return NULL;
 }
 
-/* A device whose atomics the CPU does not see would let two hold one lock. */
-static int litmus(struct locker *l, struct err *err)
-{
-	struct table *t = l->server->table;
-	uint64_t old, token = layout_token(LAYOUT_LOCK_CONNECTION_MASK, 1);
-
-	if (loopback_cas(l->loopback, 0, 0, token, &old, err))
-		return -1;
-	if (old != 0 || atomic_load_explicit(&t->locks[0], memory_order_acquire) != token)
-		return err_set(err, -1, "the CPU does not see a compare-and-swap of the device: it can't "
-					"serve locks");
-	return loopback_cas(l->loopback, 0, token, 0, &old, err);
-}
-
-int locker_new(struct server *s, struct locker **locker, struct err *err)
+int locker_new(const struct locker_config *config, struct locker **locker, struct err *err)
 {
 	struct locker *l = calloc(1, sizeof *l);
 
 	if (!l)
 		return err_set(err, -1, "out of memory");
-	l->server = s;
 	inbox_init(&l->inbox);
-	l->alive = calloc(CONNECTIONS / 8, 1);
-	if (!l->alive) {
-		err_set(err, -1, "out of memory");
-		goto fail;
-	}
-	if (loopback_new(s, &l->loopback, err) || litmus(l, err))
+	if (lockwords_init(&l->words, config, err))
 		goto fail;
 	int rc = pthread_create(&l->thread, NULL, run, l);
 	if (rc) {
@@ -321,9 +293,7 @@ void locker_delete(struct locker **locker)
 		inbox_close(&l->inbox);
 		pthread_join(l->thread, NULL);
 	}
-	queues_clear(&l->queues);
-	loopback_delete(&l->loopback);
-	free(l->alive);
+	lockwords_fini(&l->words);
 	inbox_fini(&l->inbox);
 	free(l);
 	*locker = NULL;
@@ -333,9 +303,9 @@ void locker_stats(const struct locker *l, struct locker_stats *stats)
 {
 	*stats = (struct locker_stats){
 		.waits = atomic_load_explicit(&l->waits, memory_order_relaxed),
-		.handovers = atomic_load_explicit(&l->handovers, memory_order_relaxed),
+		.handovers = atomic_load_explicit(&l->words.handovers, memory_order_relaxed),
 		.recovered = atomic_load_explicit(&l->recovered, memory_order_relaxed),
 		.released = atomic_load_explicit(&l->released, memory_order_relaxed),
-		.fenced = atomic_load_explicit(&l->fenced, memory_order_relaxed),
+		.fenced = atomic_load_explicit(&l->words.fenced, memory_order_relaxed),
 	};
 }

@@ -19,13 +19,13 @@
 #include "common/layout.h"
 #include "common/wire.h"
 
-struct server;
 struct conn;
 struct locker;
+struct locker_config; /* server/lock/config.h */
 
-/* Starts the thread, after the test that the CPU sees what the NIC does.  0, or -1
- * after setting err. */
-int locker_new(struct server *server, struct locker **locker, struct err *err);
+/* Starts the thread, after the test that the CPU sees what the NIC does.  `config` is
+ * copied.  0, or -1 after setting err. */
+int locker_new(const struct locker_config *config, struct locker **locker, struct err *err);
 void locker_delete(struct locker **locker);
 
 /*
@@ -40,7 +40,7 @@ struct locker_note *locker_note_new(void);
 void locker_born(struct locker *locker, uint64_t connection_id);
 void locker_dead(struct locker *locker, uint64_t connection_id, struct locker_note **note);
 
-/* A request of a connection: the answer goes through worker_answer().  The
+/* A request of a connection: the answer goes through the hook.  The
  * connection stays until locker_forget() is through.  False: no memory, no answer. */
 bool locker_wait(struct locker *locker, struct conn *conn, const struct wire_request *request);
 void locker_unlock(struct locker *locker, uint64_t stripe, uint64_t token);
@@ -48,7 +48,7 @@ void locker_unlock(struct locker *locker, uint64_t stripe, uint64_t token);
 /* A change without a lock is kept away from a stripe by its lock, at this moment. */
 void locker_watch(struct locker *locker, uint64_t stripe);
 
-/* Drops what waits for a connection that is closing; then sets conn->lock_idle.  The note
+/* Drops what waits for a connection that is closing; then calls the hook for that.  The note
  * is in use until then. */
 void locker_forget(struct locker *locker, struct conn *conn, struct locker_note *note);
 

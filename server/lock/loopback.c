@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "server/worker/server.h"
+#include "common/rdma/link.h"
 
 #define CAS_NS_MAX 5000000000ull
 #define PORT 1
 #define GIDS_MAX 64
 
 struct loopback {
-	struct server *server;
+	struct loopback_config config;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp[2]; /* the first does the work on the second */
 	uint64_t *result;
@@ -23,7 +23,7 @@ struct loopback {
 };
 
 /* The GID of the address that kvd serves; the first one if none is. */
-static int find_gid(struct server *s, union ibv_gid *gid)
+static int find_gid(const struct loopback_config *s, union ibv_gid *gid)
 {
 	union ibv_gid want = { .raw = { [10] = 0xff, [11] = 0xff } };
 	int found = -1;
@@ -44,7 +44,7 @@ static int find_gid(struct server *s, union ibv_gid *gid)
 	return s->verbs->query_gid(s->ctx, PORT, found, gid) ? -1 : found;
 }
 
-static int to_init(struct server *s, struct ibv_qp *qp, int access)
+static int to_init(const struct loopback_config *s, struct ibv_qp *qp, int access)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT,
 				    .qp_access_flags = (unsigned)access };
@@ -53,7 +53,7 @@ static int to_init(struct server *s, struct ibv_qp *qp, int access)
 						      IBV_QP_ACCESS_FLAGS);
 }
 
-static int to_ready(struct server *s, struct ibv_qp *qp, uint32_t peer,
+static int to_ready(const struct loopback_config *s, struct ibv_qp *qp, uint32_t peer,
 		    const struct ibv_port_attr *port, const union ibv_gid *gid, int gid_index)
 {
 	struct ibv_qp_attr attr = {
@@ -83,7 +83,7 @@ static int to_ready(struct server *s, struct ibv_qp *qp, uint32_t peer,
 
 static int connect_pair(struct loopback *l, struct err *err)
 {
-	struct server *s = l->server;
+	const struct loopback_config *s = &l->config;
 	struct link_config config = { .pd = s->pd, .send_cq = l->cq, .recv_cq = l->cq,
 				      .send_depth = 4, .recv_depth = 1, .send_sge = 1 };
 	struct ibv_port_attr port;
@@ -107,13 +107,13 @@ static int connect_pair(struct loopback *l, struct err *err)
 	return rc ? err_set_errno(err, -1, rc, "can't connect the loopback queue pair") : 0;
 }
 
-int loopback_new(struct server *s, struct loopback **loopback, struct err *err)
+int loopback_new(const struct loopback_config *s, struct loopback **loopback, struct err *err)
 {
 	struct loopback *l = calloc(1, sizeof *l);
 
 	if (!l)
 		return err_set(err, -1, "out of memory");
-	l->server = s;
+	l->config = *s;
 	l->cq = s->verbs->create_cq(s->ctx, 16, NULL, NULL, 0);
 	if (posix_memalign((void **)&l->result, 4096, 4096))
 		l->result = NULL;
@@ -135,7 +135,7 @@ void loopback_delete(struct loopback **loopback)
 
 	if (!l)
 		return;
-	const struct verbs *v = l->server->verbs;
+	const struct verbs *v = l->config.verbs;
 	for (int i = 0; i < 2; i++)
 		if (l->qp[i])
 			v->destroy_qp(l->qp[i]);
@@ -172,15 +172,14 @@ static int wait_completion(struct loopback *l, struct err *err)
 int loopback_cas(struct loopback *l, uint64_t stripe, uint64_t expected, uint64_t desired,
 		 uint64_t *old, struct err *err)
 {
-	struct table *t = l->server->table;
 	struct ibv_sge sge = { (uintptr_t)l->result, 8, l->mr->lkey };
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.atomic = { .remote_addr = (uintptr_t)&t->locks[stripe],
-			       .rkey = t->own_locks_mr->rkey,
+		.wr.atomic = { .remote_addr = (uintptr_t)&l->config.locks[stripe],
+			       .rkey = l->config.rkey,
 			       .compare_add = expected,
 			       .swap = desired },
 	}, *bad;

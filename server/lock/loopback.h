@@ -8,13 +8,24 @@
 
 #include <stdint.h>
 
+#include "common/addr.h"
 #include "common/err.h"
+#include "common/rdma/verbs.h"
 
-struct server;
 struct loopback;
 
-/* 0, or -1 after setting err. */
-int loopback_new(struct server *server, struct loopback **loopback, struct err *err);
+struct loopback_config {
+	const struct verbs *verbs;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct addr addr; /* that kvd serves: its GID is the pair's */
+	_Atomic uint64_t *locks;
+	uint32_t rkey; /* of the locks */
+};
+
+/* 0, or -1 after setting err.  `config` is copied. */
+int loopback_new(const struct loopback_config *config, struct loopback **loopback,
+		 struct err *err);
 void loopback_delete(struct loopback **loopback);
 
 /*

@@ -8,34 +8,46 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/layout.h"
 #include "common/log.h"
 #include "common/log_limit.h"
-#include "server/worker/server.h"
 
 #define LOOK_NS 5000000ull /* how often a silent holder is looked at */
 #define TURN_NS 10000000ull /* how often changes have their turn, where clients wait too */
 #define OPEN_NS 2000000ull  /* and for how long */
+#define CONNECTIONS (LAYOUT_LOCK_CONNECTION_MASK + 1)
 
-static bool is_alive(const struct locker *l, uint64_t word)
+static bool is_alive(const struct lockwords *l, uint64_t word)
 {
 	uint64_t id = layout_token_connection(word);
 
 	return l->alive[id / 8] >> (id % 8) & 1;
 }
 
-static void answer(struct waiter *w, enum wire_status status)
+void lockwords_set_alive(struct lockwords *l, uint64_t connection_id, bool alive)
 {
-	worker_answer(w->conn, &w->request, status);
+	uint64_t id = connection_id & LAYOUT_LOCK_CONNECTION_MASK;
+	uint8_t bit = (uint8_t)(1u << (id % 8));
+
+	if (alive)
+		atomic_fetch_or(&l->alive[id / 8], bit);
+	else
+		atomic_fetch_and(&l->alive[id / 8], (uint8_t)~bit);
+}
+
+static void answer(struct lockwords *l, struct waiter *w, enum wire_status status)
+{
+	l->config.hooks.answer(w->conn, &w->request, status);
 	free(w);
 }
 
-uint64_t lockword_get(const struct locker *l, uint64_t stripe)
+uint64_t lockword_get(const struct lockwords *l, uint64_t stripe)
 {
-	return atomic_load_explicit(&l->server->table->locks[stripe], memory_order_acquire);
+	return atomic_load_explicit(&l->config.loopback.locks[stripe], memory_order_acquire);
 }
 
 /* Swaps a lock word; true if it was `expected`. */
-bool lockword_swap(struct locker *l, uint64_t stripe, uint64_t expected, uint64_t desired)
+bool lockword_swap(struct lockwords *l, uint64_t stripe, uint64_t expected, uint64_t desired)
 {
 	struct err err;
 	uint64_t old;
@@ -44,7 +56,7 @@ bool lockword_swap(struct locker *l, uint64_t stripe, uint64_t expected, uint64_
 		return old == expected;
 	log_error("%s", err.text);
 	loopback_delete(&l->loopback);
-	if (loopback_new(l->server, &l->loopback, &err)) {
+	if (loopback_new(&l->config.loopback, &l->loopback, &err)) {
 		log_error("no loopback any more, locks can't be recovered: %s", err.text);
 		abort(); /* lock words could stay held for ever */
 	}
@@ -52,18 +64,17 @@ bool lockword_swap(struct locker *l, uint64_t stripe, uint64_t expected, uint64_
 }
 
 /* The turn of changes that wait: they are tried again at once. */
-static bool open_to_changes(struct locker *l, struct queue *q, uint64_t word, uint64_t now)
+static bool open_to_changes(struct lockwords *l, struct queue *q, uint64_t word, uint64_t now)
 {
 	if (!lockword_swap(l, q->stripe, word, LAYOUT_LOCK_WAIT))
 		return false;
 	q->opened_ns = now;
-	for (unsigned i = 0; i < l->server->worker_count; i++)
-		worker_wake(&l->server->workers[i]);
+	l->config.hooks.wake_all(l->config.hooks.arg);
 	return true;
 }
 
 /* Gives the lock to the first waiter, or frees it if there is none. */
-bool lockword_hand_over(struct locker *l, struct queue *q, uint64_t word)
+bool lockword_hand_over(struct lockwords *l, struct queue *q, uint64_t word)
 {
 	uint64_t next = 0, now = clock_ns();
 
@@ -75,32 +86,30 @@ bool lockword_hand_over(struct locker *l, struct queue *q, uint64_t word)
 		return false;
 	if (q->first) {
 		atomic_fetch_add_explicit(&l->handovers, 1, memory_order_relaxed);
-		answer(queue_pop(&l->queues, q), WIRE_OK);
+		answer(l, queue_pop(&l->queues, q), WIRE_OK);
 	}
 	return true;
 }
 
-static void fence(struct locker *l, struct queue *q, uint64_t word)
+static void fence(struct lockwords *l, struct queue *q, uint64_t word)
 {
 	log_limited(LOG_LEVEL_WARN, "a lock held for longer than its lease",
 		    "connection %llu holds a lock for longer than its lease and others wait: it is cut "
 		    "off", (unsigned long long)layout_token_connection(word));
 	atomic_fetch_add_explicit(&l->fenced, 1, memory_order_relaxed);
-	worker_fence_id(l->server, layout_token_connection(word), 0);
+	l->config.hooks.fence(l->config.hooks.arg, layout_token_connection(word));
 	q->since_ns = clock_ns(); /* until it is dead */
 }
 
-static void look_at_holder(struct locker *l, struct queue *q, uint64_t word, uint64_t now)
+static void look_at_holder(struct lockwords *l, struct queue *q, uint64_t word, uint64_t now)
 {
-	uint64_t lease_ns = (uint64_t)l->server->options.lease_ms * 1000000;
-
 	if (q->seen != word) {
 		q->seen = word;
 		q->asked = UINT64_MAX;
 		q->since_ns = q->looked_ns = now;
 		return;
 	}
-	if (now - q->since_ns > lease_ns) {
+	if (now - q->since_ns > l->config.lease_ns) {
 		fence(l, q, word);
 		return;
 	}
@@ -110,14 +119,14 @@ static void look_at_holder(struct locker *l, struct queue *q, uint64_t word, uin
 	l->looks++;
 	if (q->asked == UINT64_MAX)
 		q->asked = l->looks;
-	worker_read_held(l->server, layout_token_connection(word), l->looks);
+	l->config.hooks.read_held(l->config.hooks.arg, layout_token_connection(word), l->looks);
 }
 
 /* Goes on with one stripe; it is dropped when nobody waits and WAIT is off. */
-void lockword_serve(struct locker *l, struct queue *q, uint64_t now)
+void lockword_serve(struct lockwords *l, struct queue *q, uint64_t now)
 {
 	for (struct waiter *w; (w = queue_expired(&l->queues, q, now));)
-		answer(w, WIRE_EBUSY);
+		answer(l, w, WIRE_EBUSY);
 	for (;;) {
 		uint64_t word = lockword_get(l, q->stripe), holder = word & ~LAYOUT_LOCK_WAIT;
 		if (!q->first && (!word || now >= q->watched_ns)) {
@@ -137,4 +146,35 @@ void lockword_serve(struct locker *l, struct queue *q, uint64_t now)
 			lockword_swap(l, q->stripe, word, word | LAYOUT_LOCK_WAIT);
 		}
 	}
+}
+
+/* -------------------------------------------------------------- start and end */
+
+/* A device whose atomics the CPU does not see would let two hold one lock. */
+static int litmus(struct lockwords *l, struct err *err)
+{
+	uint64_t old, token = layout_token(LAYOUT_LOCK_CONNECTION_MASK, 1);
+
+	if (loopback_cas(l->loopback, 0, 0, token, &old, err))
+		return -1;
+	if (old != 0 || lockword_get(l, 0) != token)
+		return err_set(err, -1, "the CPU does not see a compare-and-swap of the device: it can't "
+					"serve locks");
+	return loopback_cas(l->loopback, 0, token, 0, &old, err);
+}
+
+int lockwords_init(struct lockwords *l, const struct locker_config *config, struct err *err)
+{
+	l->config = *config;
+	l->alive = calloc(CONNECTIONS / 8, 1);
+	if (!l->alive)
+		return err_set(err, -1, "out of memory");
+	return loopback_new(&config->loopback, &l->loopback, err) || litmus(l, err) ? -1 : 0;
+}
+
+void lockwords_fini(struct lockwords *l)
+{
+	queues_clear(&l->queues);
+	loopback_delete(&l->loopback);
+	free(l->alive);
 }

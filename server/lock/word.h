@@ -1,41 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* word.h -- the lock words as the locker's thread sees and changes them, and what it
- * has for that.  The thread alone calls what is here. */
+ * has for that.  The thread alone calls what is here, but where said. */
 #ifndef SERVER_LOCK_WORD_H
 #define SERVER_LOCK_WORD_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/lock/inbox.h"
-#include "server/lock/locker.h"
+#include "server/lock/config.h"
 #include "server/lock/queue.h"
-#include "server/lock/loopback.h"
 
-struct locker {
-	struct server *server;
+struct lockwords {
+	struct locker_config config;
 	struct loopback *loopback;
-	pthread_t thread;
-	bool started;
-
-	struct inbox inbox;
-
-	/* The thread's own. */
 	struct queues queues;
 	uint64_t looks; /* at holders, counted */
-	_Atomic uint8_t *alive; /* a bit for each connection id */
-	_Atomic uint64_t waits, handovers, recovered, released, fenced;
+	_Atomic uint8_t *alive; /* a bit for each connection id: written by any thread */
+	_Atomic uint64_t handovers, fenced; /* any thread reads */
 };
 
-uint64_t lockword_get(const struct locker *l, uint64_t stripe);
+/* Loopback and memory; 0, or -1 after setting err. */
+int lockwords_init(struct lockwords *l, const struct locker_config *config, struct err *err);
+/* Also of one that is zero, or that did not get as far. */
+void lockwords_fini(struct lockwords *l);
+/* Any thread: whether a connection may name itself in lock words. */
+void lockwords_set_alive(struct lockwords *l, uint64_t connection_id, bool alive);
+
+
+uint64_t lockword_get(const struct lockwords *l, uint64_t stripe);
 /* True if it was `expected`, and is `desired` now. */
-bool lockword_swap(struct locker *l, uint64_t stripe, uint64_t expected, uint64_t desired);
+bool lockword_swap(struct lockwords *l, uint64_t stripe, uint64_t expected, uint64_t desired);
 /* Gives the lock to the first waiter, or frees it if there is none; false: it is not
  * `word` any more. */
-bool lockword_hand_over(struct locker *l, struct queue *q, uint64_t word);
+bool lockword_hand_over(struct lockwords *l, struct queue *q, uint64_t word);
 /* Goes on with one stripe; its queue is dropped when nobody waits and WAIT is off. */
-void lockword_serve(struct locker *l, struct queue *q, uint64_t now);
+void lockword_serve(struct lockwords *l, struct queue *q, uint64_t now);
 
 #endif

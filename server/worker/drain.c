@@ -74,6 +74,15 @@ void conn_close(struct conn *c, const char *reason)
 		atomic_store(&c->lock_idle, true);
 }
 
+void conn_forgotten(struct conn *c)
+{
+	struct worker *w = c->worker;
+
+	/* The last use of conn: it may be gone right after. */
+	atomic_store(&c->lock_idle, true);
+	worker_wake(w);
+}
+
 static void bury(struct worker *w, struct conn *c)
 {
 	worker_take_inbox(w); /* the locker's last answers to it */

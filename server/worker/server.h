@@ -310,6 +310,8 @@ bool server_knows(struct server *server, uint64_t connection_id);
 /* Asks for an orderly end and waits for it. */
 void worker_stop(struct worker *worker);
 void worker_delete(struct worker *worker);
+/* The locker: nothing waits for the connection any more, which may be gone right after. */
+void conn_forgotten(struct conn *conn);
 /* Ends a connection: worker thread only. */
 void conn_close(struct conn *conn, const char *reason);
 
