@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/report/clock.h"
 #include "bench/command/command.h"
+#include "bench/report/clock.h"
 #include "client/kvd.h"
 
 #ifdef HAVE_CONFIG_H

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "bench/command/command.h"
-#include "bench/run/driver.h"
 #include "bench/report/json.h"
-#include "bench/run/options.h"
 #include "bench/report/outfile.h"
 #include "bench/report/report.h"
+#include "bench/run/driver.h"
+#include "bench/run/options.h"
 
 #define COLUMNS_MAX 8
 #define NAME_BYTES 300

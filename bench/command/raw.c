@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "bench/command/command.h"
-#include "bench/report/json.h"
-#include "bench/run/options.h"
-#include "bench/report/outfile.h"
-#include "bench/raw/raw.h"
 #include "bench/raw/peer.h"
+#include "bench/raw/raw.h"
+#include "bench/report/json.h"
+#include "bench/report/outfile.h"
+#include "bench/run/options.h"
 #include "client/kvd.h"
 #include "common/opt.h"
 

@@ -8,11 +8,11 @@
 
 #include "bench/command/command.h"
 #include "bench/report/csv.h"
-#include "bench/run/driver.h"
 #include "bench/report/hdrlog.h"
-#include "bench/run/options.h"
 #include "bench/report/progress.h"
 #include "bench/report/report.h"
+#include "bench/run/driver.h"
+#include "bench/run/options.h"
 
 struct run {
 	const struct options *options;

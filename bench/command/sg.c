@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/report/clock.h"
 #include "bench/command/command.h"
-#include "bench/report/histogram.h"
-#include "bench/report/json.h"
-#include "bench/run/options.h"
-#include "bench/report/outfile.h"
 #include "bench/raw/end.h"
 #include "bench/raw/peer.h"
+#include "bench/report/clock.h"
+#include "bench/report/histogram.h"
+#include "bench/report/json.h"
+#include "bench/report/outfile.h"
+#include "bench/run/options.h"
 #include "client/kvd.h"
 #include "common/opt.h"
 

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/report/clock.h"
 #include "bench/engine/kit.h"
+#include "bench/report/clock.h"
 #include "bench/report/histogram.h"
 #include "bench/workload/zipf.h"
 #include "client/api/raw.h"

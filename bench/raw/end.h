@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "common/addr.h"
-#include "common/rdma/device.h"
 #include "common/err.h"
+#include "common/rdma/device.h"
 #include "common/rdma/link.h"
 
 #define RAWEND_TIMEOUT_MS 10000

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/raw/end.h"
 #include "bench/report/clock.h"
 #include "bench/workload/random.h"
-#include "bench/raw/end.h"
 
 #define LINE_BYTES 64u
 #define WC_BATCH 64

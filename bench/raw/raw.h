@@ -9,8 +9,8 @@
 
 #include "bench/report/histogram.h"
 #include "common/addr.h"
-#include "common/rdma/device.h"
 #include "common/err.h"
+#include "common/rdma/device.h"
 
 enum raw_op {
 	RAW_READ,

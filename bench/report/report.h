@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "bench/run/options.h"
 #include "bench/report/result.h"
-#include "bench/store/store.h"
 #include "bench/report/timeline.h"
+#include "bench/run/options.h"
+#include "bench/store/store.h"
 #include "bench/workload/workload.h"
 
 struct report {

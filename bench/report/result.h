@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench/report/histogram.h"
 #include "bench/raw/pair.h"
+#include "bench/report/histogram.h"
 #include "bench/store/store.h"
 #include "bench/workload/workload.h"
 #include "common/err.h"

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/workload/property.h"
 #include "bench/store/store.h"
+#include "bench/workload/property.h"
 #include "bench/workload/workload.h"
 #include "common/err.h"
 #include "common/opt.h"

@@ -26,8 +26,8 @@ int store_memcached_open(const struct store_config *config, struct store **store
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/workload/key.h"
 #include "bench/store/place.h"
+#include "bench/workload/key.h"
 
 struct memcached_store {
 	struct store base;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/session/cli.h"
 
 #ifdef HAVE_LIBEDIT
 #include <editline/readline.h>

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
-#include "client/cli/value.h"
-#include "common/rdma/device.h"
+#include "client/cli/file/value.h"
+#include "client/cli/session/cli.h"
 #include "common/opt.h"
+#include "common/rdma/device.h"
 
 #define TIMEOUT_MS 5000
 

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
 #include "client/cli/edit.h"
-#include "client/cli/input.h"
-#include "client/cli/window.h"
+#include "client/cli/session/cli.h"
+#include "client/cli/session/window.h"
+#include "client/cli/text/input.h"
 
 #define OUTPUT_BYTES (64 << 10)
 

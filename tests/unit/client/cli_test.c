@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "client/cli/files.h"
-#include "client/cli/input.h"
-#include "client/cli/json.h"
-#include "client/cli/window.h"
+#include "client/cli/file/files.h"
+#include "client/cli/text/input.h"
+#include "client/cli/text/json.h"
+#include "client/cli/session/window.h"
 
 /* ------------------------------------------------------------------- words */
 

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Commands on single keys. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/cli/file/value.h"
+#include "client/cli/session/cli.h"
+
+/* The path that an option names; NULL after a failure. */
+static char *path_new(struct cli *cli, const struct cli_word *word)
+{
+	char *path = cli_word_string(word);
+
+	if (!path)
+		cli_fail(cli, CLI_USAGE, "a path can't hold a zero byte");
+	return path;
+}
+
+static int put_bytes(struct cli *cli, const struct cli_word *key, const void *data, size_t bytes)
+{
+	int result, status;
+	kvd_session *session = cli_connect(cli, &status);
+
+	if (!session)
+		return status;
+	result = kvd_put(session, key->data, key->bytes, data, bytes, NULL);
+	return result < 0 ? cli_fail_session(cli, result) : cli_ok(cli);
+}
+
+static int put_file(struct cli *cli, const struct cli_word *key, const struct cli_word *word)
+{
+	struct cli_value value;
+	char *path = path_new(cli, word);
+	int error, status;
+
+	if (!path)
+		return CLI_USAGE;
+	error = cli_value_load(&value, path);
+	if (error) {
+		status = cli_fail(cli, CLI_USAGE, "put --file %s: %s", path,
+				  cli_value_error(error));
+	} else {
+		status = put_bytes(cli, key, value.data, value.bytes);
+		cli_value_free(&value);
+	}
+	free(path);
+	return status;
+}
+
+static int put_input(struct cli *cli, const struct cli_word *key)
+{
+	struct cli_value value;
+	int error, status;
+
+	if (cli->shell)
+		return cli_fail(cli, CLI_USAGE, "put: commands come from standard input here; "
+				"use --file PATH, or '-' in quotes for that value");
+	error = cli_value_read(&value, 0);
+	if (error)
+		return cli_fail(cli, CLI_USAGE, "the value on standard input: %s",
+				cli_value_error(error));
+	status = put_bytes(cli, key, value.data, value.bytes);
+	cli_value_free(&value);
+	return status;
+}
+
+int cli_put(struct cli *cli, const struct cli_args *args)
+{
+	const struct cli_word *key = &args->operand[0], *value = &args->operand[1];
+
+	if (args->given[CLI_PUT_FILE]) {
+		if (args->count > 1)
+			return cli_fail(cli, CLI_USAGE,
+					"put: give a value or --file PATH, not both");
+		return put_file(cli, key, &args->option[CLI_PUT_FILE]);
+	}
+	if (args->count < 2)
+		return cli_fail(cli, CLI_USAGE,
+				"put: no value; give one, or --file PATH, or - for standard input");
+	if (cli_word_is(value, "-"))
+		return put_input(cli, key);
+	return put_bytes(cli, key, value->data, value->bytes);
+}
+
+static int get_answer(struct cli *cli, const struct cli_args *args, const void *data, size_t bytes)
+{
+	const struct cli_word *output = &args->option[CLI_GET_OUTPUT];
+	char *path;
+	int error, status;
+
+	if (!args->given[CLI_GET_OUTPUT] || (output->bytes == 1 && output->data[0] == '-'))
+		return cli_value_answer(cli, data, bytes);
+	path = path_new(cli, output);
+	if (!path)
+		return CLI_USAGE;
+	error = cli_value_save(data, bytes, path);
+	status = error ? cli_fail(cli, CLI_USAGE, "get --output %s: %s", path,
+				  cli_value_error(error)) : cli_ok(cli);
+	free(path);
+	return status;
+}
+
+int cli_get(struct cli *cli, const struct cli_args *args)
+{
+	const struct cli_word *key = &args->operand[0];
+	int result, status;
+	kvd_session *session = cli_connect(cli, &status);
+	size_t bytes;
+	void *data;
+
+	if (!session)
+		return status;
+	result = kvd_get_alloc(session, key->data, key->bytes, &data, &bytes, NULL);
+	if (result < 0)
+		return cli_fail_session(cli, result);
+	if (result != KVD_OK)
+		return cli_not_found(cli, key->data, key->bytes);
+	status = get_answer(cli, args, data, bytes);
+	free(data);
+	return status;
+}
+
+int cli_del(struct cli *cli, const struct cli_args *args)
+{
+	int worst = CLI_DONE, status;
+	kvd_session *session = cli_connect(cli, &status);
+
+	if (!session)
+		return status;
+	for (size_t i = 0; i < args->count; i++) {
+		const struct cli_word *key = &args->operand[i];
+		int result = kvd_del(session, key->data, key->bytes);
+		if (result < 0)
+			status = cli_fail_session(cli, result);
+		else if (result == KVD_OK)
+			status = cli_ok(cli);
+		else
+			status = cli_not_found(cli, key->data, key->bytes);
+		worst = status > worst ? status : worst;
+	}
+	return worst;
+}
+
+int cli_exists(struct cli *cli, const struct cli_args *args)
+{
+	const struct cli_word *key = &args->operand[0];
+	int result, status;
+	kvd_session *session = cli_connect(cli, &status);
+
+	if (!session)
+		return status;
+	result = kvd_exists(session, key->data, key->bytes, NULL);
+	if (result < 0)
+		return cli_fail_session(cli, result);
+	puts(result == KVD_OK ? "yes" : "no");
+	return cli_status(result);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Commands on many keys. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/session/cli.h"
+#include "client/cli/text/json.h"
+
+struct listing {
+	bool with_bytes, zero_ended;
+};
+
+/* One that is no plain text, or looks like a quoted one, is quoted: so every line
+ * is one key. */
+static void key_write(const char *key, size_t key_bytes)
+{
+	bool plain = cli_word_is_text(key, key_bytes, false) && key[0] != '"';
+
+	if (plain)
+		fwrite(key, 1, key_bytes, stdout);
+	else
+		cli_word_quote(stdout, key, key_bytes);
+}
+
+static int key_line(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes)
+{
+	const struct listing *listing = arg;
+
+	if (listing->with_bytes)
+		printf("%12" PRIu64 "  ", value_bytes);
+	if (listing->zero_ended)
+		fwrite(key, 1, key_bytes, stdout);
+	else
+		key_write(key, key_bytes);
+	putchar(listing->zero_ended ? '\0' : '\n');
+	return ferror(stdout);
+}
+
+int cli_keys(struct cli *cli, const struct cli_args *args)
+{
+	const struct cli_word *prefix = &args->option[CLI_KEYS_PREFIX];
+	struct listing listing = { args->given[CLI_KEYS_LONG], args->given[CLI_KEYS_NULL] };
+	int result, status;
+	kvd_session *session = cli_connect(cli, &status);
+
+	if (!session)
+		return status;
+	result = kvd_keys(session, prefix->bytes ? prefix->data : "", prefix->bytes, key_line,
+			  &listing);
+	return result < 0 ? cli_fail_session(cli, result) : CLI_DONE;
+}
+
+static void take_keys(void *arg, const char *path, const char *value)
+{
+	if (strcmp(path, "keys") == 0)
+		snprintf(arg, 32, "%.31s", value);
+}
+
+/* How many keys there are, as text; "" if that can't be learnt. */
+static void count_keys(kvd_session *session, char count[32])
+{
+	char *json;
+
+	count[0] = '\0';
+	if (kvd_stats(session, &json) < 0)
+		return;
+	cli_json_each(json, take_keys, count);
+	free(json);
+}
+
+static bool confirm(struct cli *cli, kvd_session *session)
+{
+	char count[32], answer[16];
+
+	count_keys(session, count);
+	fprintf(stderr, "Delete all %s%skeys of %s? [y/N] ", count, *count ? " " : "", cli->server);
+	fflush(stderr);
+	if (!fgets(answer, sizeof answer, stdin)) {
+		fputc('\n', stderr);
+		return false;
+	}
+	return strcmp(answer, "y\n") == 0 || strcmp(answer, "yes\n") == 0;
+}
+
+int cli_flush(struct cli *cli, const struct cli_args *args)
+{
+	bool yes = args->given[CLI_FLUSH_YES];
+	int result, status;
+	kvd_session *session;
+
+	if (!yes && !isatty(0))
+		return cli_fail(cli, CLI_USAGE, "flush deletes every key, and there is nobody to "
+						"ask: nothing was deleted; --yes means it");
+	session = cli_connect(cli, &status);
+	if (!session)
+		return status;
+	if (!yes && !confirm(cli, session)) {
+		puts("nothing was deleted");
+		return CLI_FALSE;
+	}
+	result = kvd_flush(session);
+	return result < 0 ? cli_fail_session(cli, result) : cli_ok(cli);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Commands on the server: ping, info, stats, backup. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/session/cli.h"
+#include "client/cli/text/json.h"
+#include "common/opt.h"
+
+#define PINGS 100
+#define PINGS_MAX 1000000
+
+static int compare_times(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static const char *show_time(uint64_t ns, char buf[32])
+{
+	if (ns < 1000000)
+		snprintf(buf, 32, "%.1f us", (double)ns / 1e3);
+	else
+		snprintf(buf, 32, "%.2f ms", (double)ns / 1e6);
+	return buf;
+}
+
+static void print_times(uint64_t *ns, uint64_t count)
+{
+	char min[32], median[32], max[32];
+
+	qsort(ns, count, sizeof *ns, compare_times);
+	printf("%" PRIu64 " round trip%s: min %s, median %s, max %s\n", count, count == 1 ? "" : "s",
+	       show_time(ns[0], min), show_time(ns[count / 2], median),
+	       show_time(ns[count - 1], max));
+}
+
+static int ping_times(struct cli *cli, kvd_session *session, uint64_t *ns, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		int result = kvd_ping(session, &ns[i]);
+		if (result < 0)
+			return cli_fail_session(cli, result);
+	}
+	return CLI_DONE;
+}
+
+int cli_ping(struct cli *cli, const struct cli_args *args)
+{
+	uint64_t count = PINGS, *ns;
+	kvd_session *session;
+	int status;
+
+	if (args->given[CLI_PING_COUNT] &&
+	    !cli_args_number(&args->option[CLI_PING_COUNT], 1, PINGS_MAX, &count))
+		return cli_fail(cli, CLI_USAGE, "ping --count wants a whole number from 1 to %d",
+				PINGS_MAX);
+	session = cli_connect(cli, &status);
+	if (!session)
+		return status;
+	ns = calloc(count, sizeof *ns);
+	if (!ns)
+		return cli_fail(cli, CLI_USAGE, "no memory for %" PRIu64 " times", count);
+	status = ping_times(cli, session, ns, count);
+	if (status == CLI_DONE)
+		print_times(ns, count);
+	free(ns);
+	return status;
+}
+
+/* "12345" as "12,345"; into buf, which it returns. */
+static const char *group(const char *digits, char *buf, size_t buf_bytes)
+{
+	size_t count = strlen(digits), used = 0;
+
+	for (size_t i = 0; i < count && used + 2 < buf_bytes; i++) {
+		if (i > 0 && (count - i) % 3 == 0)
+			buf[used++] = ',';
+		buf[used++] = digits[i];
+	}
+	buf[used] = '\0';
+	return buf;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+	size_t bytes = strlen(text), end_bytes = strlen(end);
+
+	return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
+}
+
+/* A value for people: sizes in units, long numbers in groups. */
+static const char *show_figure(const char *path, const char *value, char *buf, size_t buf_bytes)
+{
+	size_t digits = strspn(value, "0123456789");
+	uint64_t bytes;
+
+	if (digits == 0 || value[digits] != '\0')
+		return value;
+	if (ends_in(path, "bytes") && opt_parse_size(value, &bytes))
+		return opt_format_size(bytes, buf, buf_bytes);
+	return group(value, buf, buf_bytes);
+}
+
+struct columns {
+	int path, value;
+};
+
+static void measure_figure(void *arg, const char *path, const char *value)
+{
+	struct columns *columns = arg;
+	char buf[64];
+	int path_length = (int)strlen(path);
+	int value_length = (int)strlen(show_figure(path, value, buf, sizeof buf));
+
+	columns->path = path_length > columns->path ? path_length : columns->path;
+	if (value_length > columns->value && value_length <= 24)
+		columns->value = value_length;
+}
+
+static void print_figure(void *arg, const char *path, const char *value)
+{
+	const struct columns *columns = arg;
+	char buf[64];
+
+	printf("%-*s  %*s\n", columns->path, path, columns->value,
+	       show_figure(path, value, buf, sizeof buf));
+}
+
+static void ignore_figure(void *arg, const char *path, const char *value)
+{
+	(void)arg;
+	(void)path;
+	(void)value;
+}
+
+/* The server's figures; NULL after a failure. */
+static char *stats_new(struct cli *cli, int *status)
+{
+	kvd_session *session = cli_connect(cli, status);
+	char *json;
+	int result;
+
+	if (!session)
+		return NULL;
+	result = kvd_stats(session, &json);
+	if (result < 0) {
+		*status = cli_fail_session(cli, result);
+		return NULL;
+	}
+	if (cli_json_each(json, ignore_figure, NULL))
+		return json;
+	*status = cli_fail(cli, CLI_SERVER, "stats: %s answered with what is no JSON; is kvcli of "
+			   "the same version? (kvcli info)", cli->server);
+	free(json);
+	return NULL;
+}
+
+int cli_stats(struct cli *cli, const struct cli_args *args)
+{
+	struct columns columns = { 0, 0 };
+	int status;
+	char *json = stats_new(cli, &status);
+
+	if (!json)
+		return status;
+	if (args->given[CLI_STATS_JSON]) {
+		puts(json);
+	} else {
+		cli_json_each(json, measure_figure, &columns);
+		cli_json_each(json, print_figure, &columns);
+	}
+	free(json);
+	return CLI_DONE;
+}
+
+int cli_backup(struct cli *cli, const struct cli_args *args)
+{
+	const struct cli_word *word = &args->operand[0];
+	kvd_session *session;
+	char path[1024];
+	int status, result;
+
+	if (word->bytes >= sizeof path || memchr(word->data, 0, word->bytes))
+		return cli_fail(cli, CLI_USAGE, "backup: that is no path");
+	memcpy(path, word->data, word->bytes);
+	path[word->bytes] = '\0';
+	session = cli_connect(cli, &status);
+	if (!session)
+		return status;
+	result = kvd_backup(session, path);
+	if (result < 0)
+		return cli_fail_session(cli, result);
+	puts("OK");
+	return CLI_DONE;
+}
+
+struct info_row {
+	const char *path, *label;
+};
+
+static void print_row(void *arg, const char *path, const char *value)
+{
+	const struct info_row *row = arg;
+	char buf[64];
+
+	if (strcmp(path, row->path) == 0)
+		printf("%-12s %s\n", row->label, show_figure(path, value, buf, sizeof buf));
+}
+
+static void print_rows(const char *json)
+{
+	static struct info_row rows[] = {
+		{ "server.version", "kvd" },
+		{ "server.device", "its device" },
+		{ "server.uptime_seconds", "seconds up" },
+		{ "connections", "connections" },
+		{ "keys", "keys" },
+		{ "memory.used_bytes", "memory used" },
+		{ "memory.budget_bytes", "of at most" },
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		cli_json_each(json, print_row, &rows[i]);
+}
+
+int cli_info(struct cli *cli, const struct cli_args *args)
+{
+	uint64_t ns;
+	int status;
+	char *json = stats_new(cli, &status), buf[32];
+
+	(void)args;
+	if (!json)
+		return status;
+	printf("%-12s %s\n", "server", cli->server);
+	printf("%-12s %s\n", "device", kvd_client_device(cli->client));
+	printf("%-12s %s\n", "libkvd", kvd_version());
+	print_rows(json);
+	free(json);
+	if (kvd_ping(cli->session, &ns) == KVD_OK)
+		printf("%-12s %s\n", "round trip", show_time(ns, buf));
+	return CLI_DONE;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* kvcli user: changes the users file of a kvd on this machine. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "client/cli/session/cli.h"
+#include "client/cli/text/word.h"
+#include "common/auth/file.h"
+
+struct edit {
+	struct cli *cli;
+	char *path;
+	int folder_fd; /* locked: two that change the file must not meet */
+	struct users *users;
+};
+
+static int begin(struct edit *e, struct err *err)
+{
+	char *copy = strdup(e->path);
+
+	if (!copy || auth_init())
+		return err_set(err, -1, "out of memory");
+	e->folder_fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(copy);
+	if (e->folder_fd >= 0)
+		flock(e->folder_fd, LOCK_EX);
+	return users_load_to_edit(e->path, &e->users, err);
+}
+
+static void print_credentials(const struct edit *e, const char *name,
+			      const struct auth_secret *secret)
+{
+	struct credentials c = { .secret = *secret, .server = e->users->key };
+	char line[CREDENTIALS_BYTES_MAX];
+
+	memcpy(c.name, name, strlen(name));
+	credentials_format(&c, line);
+	puts(line);
+	auth_wipe(line, sizeof line);
+	auth_wipe(&c, sizeof c);
+}
+
+/* A new user, or with ROLE_NONE a new key of an old one. */
+static int add(struct edit *e, const char *name, enum role role, struct err *err)
+{
+	struct auth_secret secret;
+	int rc = users_add(e->users, name, role, &secret, err);
+
+	if (!rc)
+		rc = users_save(e->users, e->path, false, err);
+	if (!rc)
+		print_credentials(e, name, &secret);
+	auth_wipe(&secret, sizeof secret);
+	return rc;
+}
+
+static int discard(struct edit *e, const char *name, struct err *err)
+{
+	return users_remove(e->users, name, err) || users_save(e->users, e->path, false, err);
+}
+
+static int list(const struct edit *e)
+{
+	for (unsigned i = 0; i < e->users->count; i++)
+		printf("%-32s %s\n", e->users->user[i].name, role_name(e->users->user[i].role));
+	return 0;
+}
+
+static int wrong_use(struct cli *cli)
+{
+	return cli_fail(cli, CLI_USAGE, "user: usage: user add NAME ROLE | user remove NAME | user "
+			"passwd NAME | user list; ROLE is read, write or admin");
+}
+
+static int run(struct edit *e, const struct cli_args *args, char **word)
+{
+	const struct cli_word *what = &args->operand[0];
+	size_t n = args->count;
+	struct err err;
+	int rc;
+
+	if (cli_word_is(what, "add") && n == 3) {
+		enum role role = role_parse(word[2], strlen(word[2]));
+		if (role == ROLE_NONE)
+			return wrong_use(e->cli);
+		rc = begin(e, &err) || add(e, word[1], role, &err);
+	} else if (cli_word_is(what, "passwd") && n == 2) {
+		rc = begin(e, &err) || add(e, word[1], ROLE_NONE, &err);
+	} else if (cli_word_is(what, "remove") && n == 2) {
+		rc = begin(e, &err) || discard(e, word[1], &err);
+	} else if (cli_word_is(what, "list") && n == 1) {
+		rc = begin(e, &err) || list(e);
+	} else {
+		return wrong_use(e->cli);
+	}
+	return rc ? cli_fail(e->cli, CLI_USAGE, "user: %s", err.text) : CLI_DONE;
+}
+
+int cli_user(struct cli *cli, const struct cli_args *args)
+{
+	struct edit e = { .cli = cli, .folder_fd = -1 };
+	const char *named = getenv("KVD_USERS_FILE");
+	char *word[3] = { NULL };
+	int status = CLI_USAGE;
+
+	e.path = args->given[CLI_USER_USERS] ? cli_word_string(&args->option[CLI_USER_USERS])
+		 : named		     ? strdup(named)
+					     : NULL;
+	for (size_t i = 0; i < args->count; i++)
+		word[i] = cli_word_string(&args->operand[i]);
+	if (!e.path)
+		cli_fail(cli, CLI_USAGE, "user: --users FILE or KVD_USERS_FILE says which file");
+	else if ((args->count > 1 && !word[1]) || (args->count > 2 && !word[2]))
+		wrong_use(cli);
+	else
+		status = run(&e, args, word);
+	if (e.folder_fd >= 0)
+		close(e.folder_fd);
+	users_delete(&e.users);
+	for (size_t i = 0; i < args->count; i++)
+		free(word[i]);
+	free(e.path);
+	return status;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/cli/file/dump.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/cli/file/value.h"
+#include "client/kvd.h"
+#include "common/hash.h"
+
+#define READ_BYTES (256u << 10)
+/* No block is longer: what is full but for a byte, and one record. */
+#define BLOCK_BYTES_MAX \
+	(DUMP_BLOCK_BYTES + sizeof(struct dump_record) + KVD_KEY_BYTES_MAX + KVD_VALUE_BYTES_MAX)
+/* Of JSON: base64, or six characters for a byte. */
+#define LINE_BYTES_MAX (6 * (KVD_KEY_BYTES_MAX + KVD_VALUE_BYTES_MAX) + 256)
+
+bool dump_room(uint8_t **buf, size_t *room, size_t used, size_t more)
+{
+	size_t want = *room ? *room : 4096;
+	uint8_t *bigger;
+
+	if (*room - used >= more)
+		return true;
+	while (want - used < more)
+		want *= 2;
+	bigger = realloc(*buf, want);
+	if (!bigger)
+		return false;
+	*buf = bigger;
+	*room = want;
+	return true;
+}
+
+static uint64_t block_checksum(const struct dump_block *block, const void *records)
+{
+	struct hash_stream stream;
+
+	hash_bytes_begin(&stream);
+	hash_add(&stream, block, offsetof(struct dump_block, checksum));
+	hash_add(&stream, records, block->bytes);
+	return hash_bytes_end(&stream);
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static int put_bytes(struct dump_writer *w, const void *data, size_t bytes)
+{
+	int error = cli_value_write(w->fd, data, bytes);
+
+	if (!error)
+		w->bytes += bytes;
+	return error;
+}
+
+int dump_begin(struct dump_writer *w, int fd, bool json)
+{
+	struct dump_head head = { .magic = DUMP_MAGIC };
+	struct timespec now;
+
+	*w = (struct dump_writer){ .fd = fd, .json = json };
+	clock_gettime(CLOCK_REALTIME, &now);
+	head.created_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return json ? 0 : put_bytes(w, &head, sizeof head);
+}
+
+static int end_block(struct dump_writer *w)
+{
+	struct dump_block block = { .magic = DUMP_BLOCK_MAGIC, .records = w->records,
+				    .first = w->first, .bytes = w->used };
+	int error;
+
+	if (w->json) {
+		error = put_bytes(w, w->buf, w->used);
+	} else {
+		block.checksum = block_checksum(&block, w->buf);
+		error = put_bytes(w, &block, sizeof block);
+		if (!error)
+			error = put_bytes(w, w->buf, w->used);
+	}
+	w->first += w->records;
+	w->records = 0;
+	w->used = 0;
+	return error;
+}
+
+static void append(struct dump_writer *w, const void *data, size_t bytes)
+{
+	if (bytes)
+		memcpy(w->buf + w->used, data, bytes);
+	w->used += bytes;
+}
+
+int dump_add(struct dump_writer *w, const struct dump_item *item)
+{
+	struct dump_record record = { .key_bytes = (uint32_t)item->key_bytes,
+				      .value_bytes = item->value_bytes, .ttl_ms = item->ttl_ms };
+	size_t bytes = sizeof record + item->key_bytes + item->value_bytes;
+
+	if (w->json) {
+		if (!dump_json_write(w, item))
+			return ENOMEM;
+	} else {
+		if (!dump_room(&w->buf, &w->room, w->used, bytes))
+			return ENOMEM;
+		append(w, &record, sizeof record);
+		append(w, item->key, item->key_bytes);
+		append(w, item->value, item->value_bytes);
+	}
+	w->records++;
+	return w->used >= DUMP_BLOCK_BYTES ? end_block(w) : 0;
+}
+
+int dump_end(struct dump_writer *w)
+{
+	int error = w->records ? end_block(w) : 0;
+
+	return error || w->json ? error : end_block(w);
+}
+
+void dump_free(struct dump_writer *w)
+{
+	free(w->buf);
+	w->buf = NULL;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static enum dump_got damaged(struct dump_reader *r, const char *what)
+{
+	snprintf(r->why, sizeof r->why, "%s", what);
+	return DUMP_DAMAGED;
+}
+
+/* Up to so many bytes more into the buffer, as many as one read gives; *got of them. */
+static enum dump_got take_some(struct dump_reader *r, size_t bytes, size_t *got)
+{
+	/* Grows with what is there: a length that lies costs nothing. */
+	if (!dump_room(&r->buf, &r->room, r->used, bytes)) {
+		r->error = ENOMEM;
+		return DUMP_FAILED;
+	}
+	ssize_t n = -1;
+	for (errno = EINTR; n < 0 && errno == EINTR;) {
+		if (r->stop && *r->stop)
+			return DUMP_STOPPED;
+		n = read(r->fd, r->buf + r->used, bytes);
+	}
+	if (n < 0) {
+		r->error = errno;
+		return DUMP_FAILED;
+	}
+	if (n == 0 && r->stop && *r->stop)
+		return DUMP_STOPPED; /* perhaps the end is one of those who were stopped, too */
+	*got = (size_t)n;
+	r->used += (size_t)n;
+	r->at += (uint64_t)n;
+	return n ? DUMP_RECORD : DUMP_CUT;
+}
+
+/* So many bytes more, fewer at the end of the file. */
+static enum dump_got take(struct dump_reader *r, size_t bytes)
+{
+	enum dump_got got = DUMP_RECORD;
+	size_t n = 0;
+
+	for (; bytes > 0 && got == DUMP_RECORD; bytes -= n)
+		got = take_some(r, bytes < READ_BYTES ? bytes : READ_BYTES, &n);
+	return got;
+}
+
+/* To a byte of the file, also where that can't be sought. */
+static enum dump_got skip_to(struct dump_reader *r, uint64_t from)
+{
+	if (lseek(r->fd, (off_t)from, SEEK_SET) >= 0) {
+		r->at = from;
+		return DUMP_RECORD;
+	}
+	while (r->at < from) {
+		uint64_t left = from - r->at;
+		r->used = 0;
+		enum dump_got got = take(r, left < READ_BYTES ? (size_t)left : READ_BYTES);
+		if (got != DUMP_RECORD)
+			return got;
+	}
+	return DUMP_RECORD;
+}
+
+enum dump_got dump_open(struct dump_reader *r, int fd, uint64_t from, const volatile int *stop)
+{
+	*r = (struct dump_reader){ .fd = fd, .stop = stop, .numbered = from == 0 };
+	enum dump_got got = take(r, sizeof(struct dump_head));
+
+	r->json = r->used > 0 && r->buf[0] == '{';
+	if (got == DUMP_CUT && r->used == 0)
+		return damaged(r, "it is empty");
+	if (got == DUMP_CUT && r->json)
+		got = DUMP_RECORD; /* a short line */
+	if (got != DUMP_RECORD)
+		return got;
+	if (!r->json && memcmp(r->buf, DUMP_MAGIC, 8) != 0)
+		return damaged(r, "it is no export of kvcli's, nor lines of JSON");
+	if (from > r->at) {
+		got = skip_to(r, from);
+		r->used = 0;
+	} else if (r->json) {
+		r->next = (size_t)from;
+	} else {
+		r->used = 0;
+	}
+	r->begin = r->at - r->used + r->next;
+	return got;
+}
+
+static enum dump_got check_block(struct dump_reader *r, const struct dump_block *block)
+{
+	if (block->magic != DUMP_BLOCK_MAGIC)
+		return damaged(r, "no block begins there");
+	if (block->bytes > BLOCK_BYTES_MAX ||
+	    block->records > block->bytes / sizeof(struct dump_record))
+		return damaged(r, "its lengths make no sense");
+	if (r->numbered && block->first != r->record)
+		return damaged(r, "a part of the file is missing before it");
+	return DUMP_RECORD;
+}
+
+static enum dump_got next_block(struct dump_reader *r)
+{
+	struct dump_block block;
+	enum dump_got got;
+
+	r->begin = r->at;
+	r->used = r->next = 0;
+	got = take(r, sizeof block);
+	if (got != DUMP_RECORD)
+		return got;
+	memcpy(&block, r->buf, sizeof block);
+	got = check_block(r, &block);
+	if (got != DUMP_RECORD)
+		return got;
+	r->used = 0;
+	got = take(r, block.bytes);
+	if (got != DUMP_RECORD)
+		return got;
+	if (block_checksum(&block, r->buf) != block.checksum)
+		return damaged(r, "its checksum is wrong");
+	r->record = block.first;
+	r->numbered = true;
+	r->left = block.records;
+	return block.records ? DUMP_RECORD : DUMP_END;
+}
+
+static enum dump_got next_record(struct dump_reader *r, struct dump_item *item)
+{
+	struct dump_record record;
+	enum dump_got got = r->left ? DUMP_RECORD : next_block(r);
+
+	if (got != DUMP_RECORD)
+		return got;
+	if (r->used - r->next < sizeof record)
+		return damaged(r, "a record is cut off");
+	memcpy(&record, r->buf + r->next, sizeof record);
+	r->next += sizeof record;
+	if (!record.key_bytes || record.key_bytes > KVD_KEY_BYTES_MAX ||
+	    record.value_bytes > KVD_VALUE_BYTES_MAX || record.ttl_ms > KVD_TTL_MS_MAX ||
+	    record.key_bytes + record.value_bytes > r->used - r->next)
+		return damaged(r, "a record's lengths make no sense");
+	*item = (struct dump_item){
+		.key = r->buf + r->next,
+		.key_bytes = record.key_bytes,
+		.value = r->buf + r->next + record.key_bytes,
+		.value_bytes = record.value_bytes,
+		.ttl_ms = record.ttl_ms,
+	};
+	r->next += record.key_bytes + record.value_bytes;
+	r->left--;
+	r->record++;
+	return DUMP_RECORD;
+}
+
+/* The next line, in buf from `next` on; *bytes without its newline. */
+static enum dump_got next_line(struct dump_reader *r, size_t *bytes)
+{
+	enum dump_got got = DUMP_RECORD;
+	size_t looked = r->next, some;
+
+	for (;;) {
+		uint8_t *end = r->used > looked ? memchr(r->buf + looked, '\n', r->used - looked) : NULL;
+		if (end) {
+			*bytes = (size_t)(end - (r->buf + r->next));
+			return DUMP_RECORD;
+		}
+		if (got == DUMP_CUT) /* the last line without its newline is whole, or no JSON */
+			return *bytes = r->used - r->next, *bytes ? DUMP_RECORD : DUMP_END;
+		if (r->used - r->next > LINE_BYTES_MAX)
+			return damaged(r, "a line is longer than any record's");
+		if (r->next) {
+			memmove(r->buf, r->buf + r->next, r->used - r->next);
+			r->used -= r->next;
+			r->next = 0;
+		}
+		looked = r->used;
+		got = take_some(r, 65536, &some); /* lines as they come */
+		if (got != DUMP_RECORD && got != DUMP_CUT)
+			return got;
+	}
+}
+
+static enum dump_got next_json(struct dump_reader *r, struct dump_item *item)
+{
+	enum dump_got got;
+	size_t bytes = 0;
+
+	do {
+		got = next_line(r, &bytes);
+		r->begin = r->at - r->used + r->next;
+		if (got != DUMP_RECORD)
+			return got;
+		r->next += bytes + (r->next + bytes < r->used);
+	} while (bytes == 0);
+	r->record++;
+	char *line = (char *)r->buf + (r->begin - (r->at - r->used));
+	return dump_json_read(r, line, bytes, item) ? DUMP_RECORD : DUMP_DAMAGED;
+}
+
+enum dump_got dump_next(struct dump_reader *r, struct dump_item *item)
+{
+	if (r->stop && *r->stop)
+		return DUMP_STOPPED;
+	return r->json ? next_json(r, item) : next_record(r, item);
+}
+
+void dump_close(struct dump_reader *r)
+{
+	free(r->buf);
+	free(r->text);
+	r->buf = r->text = NULL;
+}
