@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bench/command/command.h"
-#include "bench/report/clock.h"
+#include "bench/measure/clock.h"
 #include "client/kvd.h"
 
 #ifdef HAVE_CONFIG_H

@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "bench/command/command.h"
-#include "bench/report/clock.h"
-#include "bench/report/histogram.h"
-#include "bench/report/json.h"
-#include "bench/report/outfile.h"
+#include "bench/format/json.h"
+#include "bench/format/outfile.h"
+#include "bench/measure/clock.h"
+#include "bench/measure/histogram.h"
 #include "bench/run/options.h"
 #include "bench/workload/random.h"
 #include "client/kvd.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "bench/command/command.h"
-#include "bench/report/json.h"
-#include "bench/report/outfile.h"
+#include "bench/format/json.h"
+#include "bench/format/outfile.h"
 #include "bench/report/report.h"
 #include "bench/run/driver.h"
 #include "bench/run/options.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench/command/command.h"
-#include "bench/report/jsonread.h"
+#include "bench/format/jsonread.h"
 #include "bench/report/picture.h"
 #include "common/opt.h"
 

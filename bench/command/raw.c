@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "bench/command/command.h"
+#include "bench/format/json.h"
+#include "bench/format/outfile.h"
 #include "bench/raw/peer.h"
 #include "bench/raw/raw.h"
-#include "bench/report/json.h"
-#include "bench/report/outfile.h"
 #include "bench/run/options.h"
 #include "client/kvd.h"
 #include "common/opt.h"

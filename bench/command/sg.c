@@ -15,12 +15,12 @@
 #include <string.h>
 
 #include "bench/command/command.h"
+#include "bench/format/json.h"
+#include "bench/format/outfile.h"
+#include "bench/measure/clock.h"
+#include "bench/measure/histogram.h"
 #include "bench/raw/end.h"
 #include "bench/raw/peer.h"
-#include "bench/report/clock.h"
-#include "bench/report/histogram.h"
-#include "bench/report/json.h"
-#include "bench/report/outfile.h"
 #include "bench/run/options.h"
 #include "client/kvd.h"
 #include "common/opt.h"

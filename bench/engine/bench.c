@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "bench/engine/kit.h"
-#include "bench/report/clock.h"
-#include "bench/report/histogram.h"
+#include "bench/measure/clock.h"
+#include "bench/measure/histogram.h"
 #include "bench/workload/zipf.h"
 #include "client/api/raw.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/report/jsonread.h"
+#include "bench/format/jsonread.h"
 
 #define TIMEOUT_MS 120000
 

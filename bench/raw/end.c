@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/report/clock.h"
+#include "bench/measure/clock.h"
 
 #define RD_ATOM_MAX 16
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/measure/clock.h"
 #include "bench/raw/end.h"
-#include "bench/report/clock.h"
 #include "bench/workload/random.h"
 
 #define LINE_BYTES 64u

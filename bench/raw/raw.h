@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/report/histogram.h"
+#include "bench/measure/histogram.h"
 #include "common/addr.h"
 #include "common/err.h"
 #include "common/rdma/device.h"

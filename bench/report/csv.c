@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/report/outfile.h"
+#include "bench/format/outfile.h"
 
 struct csv {
 	struct outfile out;

@@ -8,7 +8,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-#include "bench/report/outfile.h"
+#include "bench/format/outfile.h"
 
 #define COOKIE_ENCODED 0x1c849313u    /* V2, counts of variable length */
 #define COOKIE_COMPRESSED 0x1c849314u

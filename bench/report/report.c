@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "bench/report/json.h"
-#include "bench/report/outfile.h"
+#include "bench/format/json.h"
+#include "bench/format/outfile.h"
 
 bool report_is_soft(const struct report *r)
 {

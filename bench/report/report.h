@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "bench/report/result.h"
 #include "bench/report/timeline.h"
 #include "bench/run/options.h"
+#include "bench/run/result.h"
 #include "bench/store/store.h"
 #include "bench/workload/workload.h"
 

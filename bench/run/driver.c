@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "bench/report/clock.h"
+#include "bench/measure/clock.h"
 #include "bench/run/meeting.h"
 #include "bench/run/worker.h"
 

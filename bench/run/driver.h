@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/report/history.h"
-#include "bench/report/result.h"
+#include "bench/run/history.h"
+#include "bench/run/result.h"
 #include "bench/store/store.h"
 #include "bench/workload/workload.h"
 

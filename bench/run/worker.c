@@ -15,7 +15,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "bench/report/clock.h"
+#include "bench/measure/clock.h"
 
 /* Errors in a row after which a run is given up. */
 #define ERROR_STREAK_MAX 100

@@ -2,8 +2,8 @@
 /* kvd by way of libkvd. */
 #include <stdlib.h>
 
-#include "bench/report/clock.h"
-#include "bench/report/jsonread.h"
+#include "bench/format/jsonread.h"
+#include "bench/measure/clock.h"
 #include "bench/store/store.h"
 #include "client/api/raw.h"
 

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "bench/run/driver.h"
-#include "bench/report/jsonread.h"
+#include "bench/format/jsonread.h"
 
 #define VALUE_BYTES 1000
 

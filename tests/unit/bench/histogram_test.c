@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "bench/report/hdrlog.h"
-#include "bench/report/histogram.h"
+#include "bench/measure/histogram.h"
 #include "bench/workload/random.h"
 
 static void error_is_below_one_percent(void **state)

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "bench/report/json.h"
-#include "bench/report/jsonread.h"
+#include "bench/format/json.h"
+#include "bench/format/jsonread.h"
 
 static struct err err;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench/report/jsonread.h"
+#include "bench/format/jsonread.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* jsonread.h -- a JSON text as a tree: kvd's figures, and kvbench's own reports. */
-#ifndef BENCH_REPORT_JSONREAD_H
-#define BENCH_REPORT_JSONREAD_H
+#ifndef BENCH_FORMAT_JSONREAD_H
+#define BENCH_FORMAT_JSONREAD_H
 
 #include <stdbool.h>
 #include <stddef.h>

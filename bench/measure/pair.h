@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* pair.h -- operations of a store and the raw verbs that they are held against, one
  * of each in random order. */
-#ifndef BENCH_RAW_PAIR_H
-#define BENCH_RAW_PAIR_H
+#ifndef BENCH_MEASURE_PAIR_H
+#define BENCH_MEASURE_PAIR_H
 
-#include "bench/report/histogram.h"
+#include "bench/measure/histogram.h"
 
 enum pair_kind {
 	PAIR_READ,    /* a GET, and the READ of exactly the item's bytes */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench/report/history.h"
+#include "bench/run/history.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/report/json.h"
-#include "bench/report/outfile.h"
+#include "bench/format/json.h"
+#include "bench/format/outfile.h"
 #include "client/kvd.h"
 
 struct history {

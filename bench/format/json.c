@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench/report/json.h"
+#include "bench/format/json.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench/report/clock.h"
+#include "bench/measure/clock.h"
 
 #include <stdio.h>
 #include <string.h>

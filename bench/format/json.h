@@ -4,8 +4,8 @@
  *
  * key: the member's name, NULL within an array.
  */
-#ifndef BENCH_REPORT_JSON_H
-#define BENCH_REPORT_JSON_H
+#ifndef BENCH_FORMAT_JSON_H
+#define BENCH_FORMAT_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

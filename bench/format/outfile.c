@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench/report/outfile.h"
+#include "bench/format/outfile.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench/report/histogram.h"
+#include "bench/measure/histogram.h"
 
 #include <math.h>
 #include <string.h>

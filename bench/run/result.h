@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* result.h -- what a run found out; the driver fills it in, the reports read it. */
-#ifndef BENCH_REPORT_RESULT_H
-#define BENCH_REPORT_RESULT_H
+#ifndef BENCH_RUN_RESULT_H
+#define BENCH_RUN_RESULT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench/raw/pair.h"
-#include "bench/report/histogram.h"
+#include "bench/measure/histogram.h"
+#include "bench/measure/pair.h"
 #include "bench/store/store.h"
 #include "bench/workload/workload.h"
 #include "common/err.h"

@@ -7,8 +7,8 @@
  * what kvbench costs.  The counter is not waited for: it may be read a few
  * nanoseconds before the instructions in front of it are through.
  */
-#ifndef BENCH_REPORT_CLOCK_H
-#define BENCH_REPORT_CLOCK_H
+#ifndef BENCH_MEASURE_CLOCK_H
+#define BENCH_MEASURE_CLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

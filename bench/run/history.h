@@ -4,8 +4,8 @@
  * linearizability: {"client","op","key","value","version","invoke_ns",
  * "return_ns","result"}.  kvbench(1) documents it.
  */
-#ifndef BENCH_REPORT_HISTORY_H
-#define BENCH_REPORT_HISTORY_H
+#ifndef BENCH_RUN_HISTORY_H
+#define BENCH_RUN_HISTORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

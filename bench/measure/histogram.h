@@ -10,8 +10,8 @@
  * One thread records; any thread may read or merge meanwhile and sees each count
  * as it is at some time in between.
  */
-#ifndef BENCH_REPORT_HISTOGRAM_H
-#define BENCH_REPORT_HISTOGRAM_H
+#ifndef BENCH_MEASURE_HISTOGRAM_H
+#define BENCH_MEASURE_HISTOGRAM_H
 
 #include <stdint.h>
 

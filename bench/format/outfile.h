@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* outfile.h -- a file that is written from the beginning to the end, or an error. */
-#ifndef BENCH_REPORT_OUTFILE_H
-#define BENCH_REPORT_OUTFILE_H
+#ifndef BENCH_FORMAT_OUTFILE_H
+#define BENCH_FORMAT_OUTFILE_H
 
 #include <stdio.h>
 
