@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/cli/session/cli.h"
+#include "client/cli/command/table.h"
 
 #ifdef HAVE_LIBEDIT
 #include <editline/readline.h>
@@ -45,8 +45,8 @@ static char *next_command(const char *text, int again)
 
 	if (!again)
 		at = 0;
-	while ((name = cli_commands[at].name) != NULL) {
-		at++;
+	while (cli_commands[at]) {
+		name = cli_commands[at++]->name;
 		if (strncmp(name, text, strlen(text)) == 0)
 			return strdup(name);
 	}

@@ -9,8 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/command/table.h"
 #include "client/cli/file/value.h"
-#include "client/cli/session/cli.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
+#include "client/cli/shell.h"
+#include "client/cli/text/args.h"
 #include "common/opt.h"
 #include "common/rdma/device.h"
 
@@ -102,7 +106,7 @@ int main(int argc, char **argv)
 
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
-	cli_value_guard();
+	cli_value_guard(CLI_USAGE);
 	first = parse_options(&o, argc, argv, error, sizeof error);
 	if (first < 0)
 		return usage(&cli, error);

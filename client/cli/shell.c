@@ -13,9 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/command/table.h"
 #include "client/cli/edit.h"
-#include "client/cli/session/cli.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
 #include "client/cli/session/window.h"
+#include "client/cli/shell.h"
 #include "client/cli/text/input.h"
 
 #define OUTPUT_BYTES (64 << 10)

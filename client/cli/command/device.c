@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/session/cli.h"
+#include "client/cli/command/device.h"
+#include "client/cli/session/answer.h"
 #include "common/opt.h"
 #include "common/rdma/verbs.h"
 
@@ -196,7 +197,7 @@ static int print_devices(const struct verbs *verbs)
 	return count;
 }
 
-int cli_devices(struct cli *cli, const struct cli_args *args)
+static int run_devices(struct cli *cli, const struct cli_args *args)
 {
 	int system = print_devices(&verbs_system);
 	int soft = verbs_soft ? print_devices(verbs_soft) : 0;
@@ -209,3 +210,12 @@ int cli_devices(struct cli *cli, const struct cli_args *args)
 		return CLI_DONE;
 	return cli_fail(cli, CLI_FALSE, "no RDMA device, and kvcli was built without the software one");
 }
+
+const struct cli_command cli_devices = {
+	.name = "devices",
+	.arguments = "",
+	.summary = "show RDMA devices here",
+	.help = "Shows every RDMA device of this machine and the software device: ports, GIDs,\n"
+		"atomic capability, limits. Needs no server.",
+	.run = run_devices,
+};

@@ -6,11 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/session/cli.h"
+#include "client/cli/command/device.h"
+#include "client/cli/session/answer.h"
 #include "common/rdma/doctor.h"
 #include "common/rdma/hwcount.h"
 
-int cli_doctor(struct cli *cli, const struct cli_args *args)
+enum { COUNTERS_ALL };
+
+static const struct cli_option counters_options[] = {
+	[COUNTERS_ALL] = { "all", 'a', NULL, "those that are 0, too" },
+	{ 0 },
+};
+
+static int run_doctor(struct cli *cli, const struct cli_args *args)
 {
 	unsigned findings = doctor_examine(stdout, 0);
 
@@ -20,6 +28,16 @@ int cli_doctor(struct cli *cli, const struct cli_args *args)
 				   findings == 1 ? "" : "s")
 			: CLI_DONE;
 }
+
+const struct cli_command cli_doctor = {
+	.name = "doctor",
+	.arguments = "",
+	.summary = "find what hinders RDMA here",
+	.help = "Looks at modules, devices, ports, limits, huge pages, NUMA and firewall of this\n"
+		"machine: a line each, ok, or what to type. The status is 1 if there is something\n"
+		"to put right. Needs no server.",
+	.run = run_doctor,
+};
 
 static int compare_names(const struct dirent **a, const struct dirent **b)
 {
@@ -92,13 +110,13 @@ static void print_device(const char *device, bool all)
 	print_folder(device, "diag_counters", "as a whole", all);
 }
 
-int cli_counters(struct cli *cli, const struct cli_args *args)
+static int run_counters(struct cli *cli, const struct cli_args *args)
 {
 	struct dirent **devices;
 	int count = scandir("/sys/class/infiniband", &devices, is_counter, compare_names);
 
 	for (int i = 0; i < count; i++) {
-		print_device(devices[i]->d_name, args->given[CLI_COUNTERS_ALL]);
+		print_device(devices[i]->d_name, args->given[COUNTERS_ALL]);
 		free(devices[i]);
 	}
 	if (count >= 0)
@@ -107,3 +125,13 @@ int cli_counters(struct cli *cli, const struct cli_args *args)
 			 : cli_fail(cli, CLI_FALSE, "this machine has no RDMA device that counts (the software "
 				    "device does not)");
 }
+
+const struct cli_command cli_counters = {
+	.name = "counters",
+	.arguments = "",
+	.summary = "show counters of devices",
+	.help = "Shows what the RDMA devices of this machine have counted, and what it means; !\n"
+		"marks what tells of trouble. Needs no server.",
+	.options = counters_options,
+	.run = run_counters,
+};

@@ -18,12 +18,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/cli/command/tree.h"
 #include "client/cli/file/dump.h"
 #include "client/cli/file/value.h"
-#include "client/cli/session/cli.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
 #include "client/cli/session/window.h"
 #include "client/cli/text/json.h"
 #include "client/cli/text/progress.h"
+#include "client/cli/text/word.h"
+
+enum { IMPORT_FROM, IMPORT_CHECK };
+
+static const struct cli_option import_options[] = {
+	[IMPORT_FROM] = { "from", 'f', "BYTE", "go on where an import was cut off" },
+	[IMPORT_CHECK] = { "check", 'c', NULL, "read and check all of it, store nothing" },
+	{ 0 },
+};
+
+enum { EXPORT_PREFIX, EXPORT_JSON };
+
+static const struct cli_option export_options[] = {
+	[EXPORT_PREFIX] = { "prefix", 'p', "P", "only keys that begin with P" },
+	[EXPORT_JSON] = { "json", 'j', NULL, "lines of JSON, without checksums" },
+	{ 0 },
+};
 
 static volatile int stop_signal;
 
@@ -198,10 +217,10 @@ static void export_close(struct export *x)
 		unlink(x->partial);
 }
 
-int cli_export(struct cli *cli, const struct cli_args *args)
+static int run_export(struct cli *cli, const struct cli_args *args)
 {
 	struct export x = { .cli = cli, .listing = *cli, .fd = -1, .status = CLI_DONE,
-			    .prefix = &args->option[CLI_EXPORT_PREFIX] };
+			    .prefix = &args->option[EXPORT_PREFIX] };
 	int status;
 
 	if (!cli_connect(cli, &status))
@@ -212,7 +231,7 @@ int cli_export(struct cli *cli, const struct cli_args *args)
 	x.window = cli_window_new(cli, export_answer, &x);
 	if (!x.window)
 		x.status = cli_fail(cli, CLI_USAGE, "export: no memory");
-	else if (export_open(&x, &args->operand[0], args->given[CLI_EXPORT_JSON]) != CLI_DONE)
+	else if (export_open(&x, &args->operand[0], args->given[EXPORT_JSON]) != CLI_DONE)
 		x.status = x.status == CLI_DONE ? CLI_USAGE : x.status;
 	else
 		export_all(&x);
@@ -229,6 +248,19 @@ int cli_export(struct cli *cli, const struct cli_args *args)
 	free(x.partial);
 	return x.status;
 }
+
+const struct cli_command cli_export = {
+	.name = "export",
+	.arguments = "FILE | -",
+	.summary = "write all keys to a file",
+	.help = "Writes every key with its value and what is left of its time to live to a file,\n"
+		"which gets its name once it is whole. What is changed meanwhile is in it with\n"
+		"the old value or the new one.",
+	.options = export_options,
+	.operands_min = 1,
+	.operands_max = 1,
+	.run = run_export,
+};
 
 /* ------------------------------------------------------------------- import */
 
@@ -336,7 +368,7 @@ static int import_report(struct import *m)
 static int import_file(struct cli *cli, const struct cli_args *args, char *path, uint64_t from)
 {
 	struct import m = { .cli = cli, .name = path ? path : "-", .status = CLI_DONE,
-			    .check = args->given[CLI_IMPORT_CHECK] };
+			    .check = args->given[IMPORT_CHECK] };
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : 0, status;
 	struct stat st;
 
@@ -363,13 +395,13 @@ static int import_file(struct cli *cli, const struct cli_args *args, char *path,
 	return status;
 }
 
-int cli_import(struct cli *cli, const struct cli_args *args)
+static int run_import(struct cli *cli, const struct cli_args *args)
 {
 	uint64_t from = 0;
 	char *path = NULL;
 
-	if (args->given[CLI_IMPORT_FROM] &&
-	    !cli_args_number(&args->option[CLI_IMPORT_FROM], 0, INT64_MAX, &from))
+	if (args->given[IMPORT_FROM] &&
+	    !cli_args_number(&args->option[IMPORT_FROM], 0, INT64_MAX, &from))
 		return cli_fail(cli, CLI_USAGE, "import --from wants the byte that a cut-off import told");
 	if (cli_word_is(&args->operand[0], "-")) {
 		if (cli->shell)
@@ -384,3 +416,15 @@ int cli_import(struct cli *cli, const struct cli_args *args)
 	free(path);
 	return status;
 }
+
+const struct cli_command cli_import = {
+	.name = "import",
+	.arguments = "FILE | -",
+	.summary = "store an export's keys",
+	.help = "Stores what export wrote, in either format, over what is there. If it is cut off\n"
+		"it tells where, and how to go on from there.",
+	.options = import_options,
+	.operands_min = 1,
+	.operands_max = 1,
+	.run = run_import,
+};

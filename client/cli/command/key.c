@@ -1,10 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Commands on single keys. */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "client/cli/command/key.h"
 #include "client/cli/file/value.h"
-#include "client/cli/session/cli.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
+#include "client/cli/text/word.h"
+
+enum { GET_OUTPUT };
+
+static const struct cli_option get_options[] = {
+	[GET_OUTPUT] = { "output", 'o', "PATH", "write the value to this file, whole or not" },
+	{ 0 },
+};
+
+enum { PUT_FILE };
+
+static const struct cli_option put_options[] = {
+	[PUT_FILE] = { "file", 'f', "PATH", "the value is the contents of this file" },
+	{ 0 },
+};
 
 /* The path that an option names; NULL after a failure. */
 static char *path_new(struct cli *cli, const struct cli_word *word)
@@ -64,15 +82,15 @@ static int put_input(struct cli *cli, const struct cli_word *key)
 	return status;
 }
 
-int cli_put(struct cli *cli, const struct cli_args *args)
+static int run_put(struct cli *cli, const struct cli_args *args)
 {
 	const struct cli_word *key = &args->operand[0], *value = &args->operand[1];
 
-	if (args->given[CLI_PUT_FILE]) {
+	if (args->given[PUT_FILE]) {
 		if (args->count > 1)
 			return cli_fail(cli, CLI_USAGE,
 					"put: give a value or --file PATH, not both");
-		return put_file(cli, key, &args->option[CLI_PUT_FILE]);
+		return put_file(cli, key, &args->option[PUT_FILE]);
 	}
 	if (args->count < 2)
 		return cli_fail(cli, CLI_USAGE,
@@ -82,13 +100,25 @@ int cli_put(struct cli *cli, const struct cli_args *args)
 	return put_bytes(cli, key, value->data, value->bytes);
 }
 
+const struct cli_command cli_put = {
+	.name = "put",
+	.arguments = "KEY VALUE | KEY - | KEY --file PATH",
+	.summary = "store a value",
+	.help = "Stores a value, new or over the old one. - is standard input, to its end;\n"
+		"to store a single -, write: put -- KEY -",
+	.options = put_options,
+	.operands_min = 1,
+	.operands_max = 2,
+	.run = run_put,
+};
+
 static int get_answer(struct cli *cli, const struct cli_args *args, const void *data, size_t bytes)
 {
-	const struct cli_word *output = &args->option[CLI_GET_OUTPUT];
+	const struct cli_word *output = &args->option[GET_OUTPUT];
 	char *path;
 	int error, status;
 
-	if (!args->given[CLI_GET_OUTPUT] || (output->bytes == 1 && output->data[0] == '-'))
+	if (!args->given[GET_OUTPUT] || (output->bytes == 1 && output->data[0] == '-'))
 		return cli_value_answer(cli, data, bytes);
 	path = path_new(cli, output);
 	if (!path)
@@ -100,7 +130,7 @@ static int get_answer(struct cli *cli, const struct cli_args *args, const void *
 	return status;
 }
 
-int cli_get(struct cli *cli, const struct cli_args *args)
+static int run_get(struct cli *cli, const struct cli_args *args)
 {
 	const struct cli_word *key = &args->operand[0];
 	int result, status;
@@ -120,7 +150,19 @@ int cli_get(struct cli *cli, const struct cli_args *args)
 	return status;
 }
 
-int cli_del(struct cli *cli, const struct cli_args *args)
+const struct cli_command cli_get = {
+	.name = "get",
+	.arguments = "KEY",
+	.summary = "print a value",
+	.help = "Prints the value as it is, with nothing added; a terminal gets it quoted if it\n"
+		"is no plain text. With --output the file is replaced only once all is written.",
+	.options = get_options,
+	.operands_min = 1,
+	.operands_max = 1,
+	.run = run_get,
+};
+
+static int run_del(struct cli *cli, const struct cli_args *args)
 {
 	int worst = CLI_DONE, status;
 	kvd_session *session = cli_connect(cli, &status);
@@ -141,7 +183,17 @@ int cli_del(struct cli *cli, const struct cli_args *args)
 	return worst;
 }
 
-int cli_exists(struct cli *cli, const struct cli_args *args)
+const struct cli_command cli_del = {
+	.name = "del",
+	.arguments = "KEY...",
+	.summary = "delete keys",
+	.help = "Deletes keys. The status is 1 if one was not there.",
+	.operands_min = 1,
+	.operands_max = SIZE_MAX,
+	.run = run_del,
+};
+
+static int run_exists(struct cli *cli, const struct cli_args *args)
 {
 	const struct cli_word *key = &args->operand[0];
 	int result, status;
@@ -155,3 +207,13 @@ int cli_exists(struct cli *cli, const struct cli_args *args)
 	puts(result == KVD_OK ? "yes" : "no");
 	return cli_status(result);
 }
+
+const struct cli_command cli_exists = {
+	.name = "exists",
+	.arguments = "KEY",
+	.summary = "tell if a key is there",
+	.help = "Prints yes, with status 0, or no, with status 1.",
+	.operands_min = 1,
+	.operands_max = 1,
+	.run = run_exists,
+};

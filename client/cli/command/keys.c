@@ -6,8 +6,27 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/session/cli.h"
+#include "client/cli/command/key.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
 #include "client/cli/text/json.h"
+#include "client/cli/text/word.h"
+
+enum { FLUSH_YES };
+
+static const struct cli_option flush_options[] = {
+	[FLUSH_YES] = { "yes", 'y', NULL, "don't ask" },
+	{ 0 },
+};
+
+enum { KEYS_PREFIX, KEYS_LONG, KEYS_NULL };
+
+static const struct cli_option keys_options[] = {
+	[KEYS_PREFIX] = { "prefix", 'p', "P", "only keys that begin with P" },
+	[KEYS_LONG] = { "long", 'l', NULL, "with the length of each value" },
+	[KEYS_NULL] = { "null", '0', NULL, "keys raw, a zero byte after each" },
+	{ 0 },
+};
 
 struct listing {
 	bool with_bytes, zero_ended;
@@ -39,10 +58,10 @@ static int key_line(void *arg, const void *key, size_t key_bytes, uint64_t value
 	return ferror(stdout);
 }
 
-int cli_keys(struct cli *cli, const struct cli_args *args)
+static int run_keys(struct cli *cli, const struct cli_args *args)
 {
-	const struct cli_word *prefix = &args->option[CLI_KEYS_PREFIX];
-	struct listing listing = { args->given[CLI_KEYS_LONG], args->given[CLI_KEYS_NULL] };
+	const struct cli_word *prefix = &args->option[KEYS_PREFIX];
+	struct listing listing = { args->given[KEYS_LONG], args->given[KEYS_NULL] };
 	int result, status;
 	kvd_session *session = cli_connect(cli, &status);
 
@@ -52,6 +71,17 @@ int cli_keys(struct cli *cli, const struct cli_args *args)
 			  &listing);
 	return result < 0 ? cli_fail_session(cli, result) : CLI_DONE;
 }
+
+const struct cli_command cli_keys = {
+	.name = "keys",
+	.arguments = "",
+	.summary = "list keys",
+	.help = "Prints keys, one a line, in no order. A key that is no plain text or begins\n"
+		"with \" is quoted as the shell of kvcli reads it. While keys come and go, one\n"
+		"may be told twice: sort -u.",
+	.options = keys_options,
+	.run = run_keys,
+};
 
 static void take_keys(void *arg, const char *path, const char *value)
 {
@@ -85,9 +115,9 @@ static bool confirm(struct cli *cli, kvd_session *session)
 	return strcmp(answer, "y\n") == 0 || strcmp(answer, "yes\n") == 0;
 }
 
-int cli_flush(struct cli *cli, const struct cli_args *args)
+static int run_flush(struct cli *cli, const struct cli_args *args)
 {
-	bool yes = args->given[CLI_FLUSH_YES];
+	bool yes = args->given[FLUSH_YES];
 	int result, status;
 	kvd_session *session;
 
@@ -104,3 +134,12 @@ int cli_flush(struct cli *cli, const struct cli_args *args)
 	result = kvd_flush(session);
 	return result < 0 ? cli_fail_session(cli, result) : cli_ok(cli);
 }
+
+const struct cli_command cli_flush = {
+	.name = "flush",
+	.arguments = "",
+	.summary = "delete every key",
+	.help = "Deletes every key, after asking on a terminal; elsewhere it wants --yes.",
+	.options = flush_options,
+	.run = run_flush,
+};

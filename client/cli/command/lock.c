@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,11 @@
 #include <unistd.h>
 
 #include "client/cli/command/child.h"
+#include "client/cli/command/lock.h"
 #include "client/cli/file/value.h"
-#include "client/cli/session/cli.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
+#include "client/cli/text/word.h"
 
 #define FIRST_BYTES (64u << 10)
 
@@ -23,12 +27,19 @@
 #define STATUS_CANT_RUN 126
 #define STATUS_NO_COMMAND 127
 
+enum { LOCK_TIMEOUT };
+
+static const struct cli_option lock_options[] = {
+	[LOCK_TIMEOUT] = { "timeout", 't', "TIME", "how long to wait for the lock; 0: not at all" },
+	{ 0 },
+};
+
 /* How long to wait for the lock; -1: as long as any call may take. */
 static bool wait_time(struct cli *cli, const struct cli_args *args, int *wait_ms)
 {
 	*wait_ms = -1;
-	if (!args->given[CLI_LOCK_TIMEOUT] ||
-	    cli_args_time(&args->option[CLI_LOCK_TIMEOUT], 0, wait_ms))
+	if (!args->given[LOCK_TIMEOUT] ||
+	    cli_args_time(&args->option[LOCK_TIMEOUT], 0, wait_ms))
 		return true;
 	cli_fail(cli, CLI_USAGE, "--timeout wants a time up to 24 hours, as 5, 1.5s, 500ms, or 0 "
 				 "not to wait");
@@ -70,7 +81,7 @@ static int run(struct cli *cli, const struct cli_args *args)
 	return status == 0 ? cli_ok(cli) : status;
 }
 
-int cli_lock(struct cli *cli, const struct cli_args *args)
+static int run_lock(struct cli *cli, const struct cli_args *args)
 {
 	const struct kvd_key key = { args->operand[0].data, args->operand[0].bytes };
 	int status, result, wait_ms;
@@ -96,6 +107,20 @@ int cli_lock(struct cli *cli, const struct cli_args *args)
 	kvd_unlock(&lock);
 	return status;
 }
+
+const struct cli_command cli_lock = {
+	.name = "lock",
+	.arguments = "KEY -- COMMAND...",
+	.summary = "run a command, key locked",
+	.help = "Runs a command while it holds the lock of a key, which may be absent; the status\n"
+		"is the command's. Others may read the key, but not change it. A command that\n"
+		"keeps others waiting for longer than kvd's --lease goes on without the lock:\n"
+		"kvcli tells so at the end, with status 3.",
+	.options = lock_options,
+	.operands_min = 2,
+	.operands_max = SIZE_MAX,
+	.run = run_lock,
+};
 
 /* ------------------------------------------------------------------ update */
 
@@ -178,7 +203,7 @@ close_in:
 	return status;
 }
 
-int cli_update(struct cli *cli, const struct cli_args *args)
+static int run_update(struct cli *cli, const struct cli_args *args)
 {
 	const struct cli_word *key = &args->operand[0];
 	struct cli_value value, out;
@@ -202,3 +227,16 @@ int cli_update(struct cli *cli, const struct cli_args *args)
 	kvd_unlock(&lock);
 	return status;
 }
+
+const struct cli_command cli_update = {
+	.name = "update",
+	.arguments = "KEY -- FILTER...",
+	.summary = "filter a value",
+	.help = "Runs a command that gets the value on standard input and writes the new one to\n"
+		"standard output, and stores that: atomically, with the key locked. An absent key\n"
+		"is empty input. If the filter fails nothing is stored, and the status is its.",
+	.options = lock_options,
+	.operands_min = 2,
+	.operands_max = SIZE_MAX,
+	.run = run_update,
+};

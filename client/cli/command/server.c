@@ -5,12 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/session/cli.h"
+#include "client/cli/command/server.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
 #include "client/cli/text/json.h"
 #include "common/opt.h"
 
 #define PINGS 100
 #define PINGS_MAX 1000000
+
+enum { STATS_JSON };
+
+static const struct cli_option stats_options[] = {
+	[STATS_JSON] = { "json", 'j', NULL, "as one JSON object" },
+	{ 0 },
+};
+
+enum { PING_COUNT };
+
+static const struct cli_option ping_options[] = {
+	[PING_COUNT] = { "count", 'n', "N", "how many round trips; default 100" },
+	{ 0 },
+};
 
 static int compare_times(const void *a, const void *b)
 {
@@ -48,14 +64,14 @@ static int ping_times(struct cli *cli, kvd_session *session, uint64_t *ns, uint6
 	return CLI_DONE;
 }
 
-int cli_ping(struct cli *cli, const struct cli_args *args)
+static int run_ping(struct cli *cli, const struct cli_args *args)
 {
 	uint64_t count = PINGS, *ns;
 	kvd_session *session;
 	int status;
 
-	if (args->given[CLI_PING_COUNT] &&
-	    !cli_args_number(&args->option[CLI_PING_COUNT], 1, PINGS_MAX, &count))
+	if (args->given[PING_COUNT] &&
+	    !cli_args_number(&args->option[PING_COUNT], 1, PINGS_MAX, &count))
 		return cli_fail(cli, CLI_USAGE, "ping --count wants a whole number from 1 to %d",
 				PINGS_MAX);
 	session = cli_connect(cli, &status);
@@ -70,6 +86,15 @@ int cli_ping(struct cli *cli, const struct cli_args *args)
 	free(ns);
 	return status;
 }
+
+const struct cli_command cli_ping = {
+	.name = "ping",
+	.arguments = "",
+	.summary = "measure the round trip",
+	.help = "Measures round trips through a worker thread of kvd, one after another.",
+	.options = ping_options,
+	.run = run_ping,
+};
 
 /* "12345" as "12,345"; into buf, which it returns. */
 static const char *group(const char *digits, char *buf, size_t buf_bytes)
@@ -159,7 +184,7 @@ static char *stats_new(struct cli *cli, int *status)
 	return NULL;
 }
 
-int cli_stats(struct cli *cli, const struct cli_args *args)
+static int run_stats(struct cli *cli, const struct cli_args *args)
 {
 	struct columns columns = { 0, 0 };
 	int status;
@@ -167,7 +192,7 @@ int cli_stats(struct cli *cli, const struct cli_args *args)
 
 	if (!json)
 		return status;
-	if (args->given[CLI_STATS_JSON]) {
+	if (args->given[STATS_JSON]) {
 		puts(json);
 	} else {
 		cli_json_each(json, measure_figure, &columns);
@@ -177,7 +202,16 @@ int cli_stats(struct cli *cli, const struct cli_args *args)
 	return CLI_DONE;
 }
 
-int cli_backup(struct cli *cli, const struct cli_args *args)
+const struct cli_command cli_stats = {
+	.name = "stats",
+	.arguments = "",
+	.summary = "show figures of kvd",
+	.help = "Shows the figures that kvd keeps: keys, memory, operations, connections.",
+	.options = stats_options,
+	.run = run_stats,
+};
+
+static int run_backup(struct cli *cli, const struct cli_args *args)
 {
 	const struct cli_word *word = &args->operand[0];
 	kvd_session *session;
@@ -197,6 +231,18 @@ int cli_backup(struct cli *cli, const struct cli_args *args)
 	puts("OK");
 	return CLI_DONE;
 }
+
+const struct cli_command cli_backup = {
+	.name = "backup",
+	.arguments = "DIR",
+	.summary = "copy what is durable",
+	.help = "Makes a copy of all that kvd keeps in its --data-dir, while it serves, in a new\n"
+		"folder of kvd's machine, which is named from / on. To go back to it, start kvd\n"
+		"with a copy of that folder as --data-dir.",
+	.operands_min = 1,
+	.operands_max = 1,
+	.run = run_backup,
+};
 
 struct info_row {
 	const char *path, *label;
@@ -227,7 +273,7 @@ static void print_rows(const char *json)
 		cli_json_each(json, print_row, &rows[i]);
 }
 
-int cli_info(struct cli *cli, const struct cli_args *args)
+static int run_info(struct cli *cli, const struct cli_args *args)
 {
 	uint64_t ns;
 	int status;
@@ -245,3 +291,11 @@ int cli_info(struct cli *cli, const struct cli_args *args)
 		printf("%-12s %s\n", "round trip", show_time(ns, buf));
 	return CLI_DONE;
 }
+
+const struct cli_command cli_info = {
+	.name = "info",
+	.arguments = "",
+	.summary = "show server and device",
+	.help = "Shows the server, the RDMA device that leads to it and why it was chosen.",
+	.run = run_info,
+};

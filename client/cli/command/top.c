@@ -17,7 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/cli/session/cli.h"
+#include "client/cli/command/server.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
 #include "client/cli/text/json.h"
 #include "common/opt.h"
 
@@ -202,6 +204,14 @@ static void row(struct top *t, const char *style, const char *format, ...)
 
 #define BOLD "\033[1m"
 #define RED "\033[31m"
+
+enum { TOP_INTERVAL, TOP_COUNT };
+
+static const struct cli_option top_options[] = {
+	[TOP_INTERVAL] = { "interval", 'i', "TIME", "how often; default 1s" },
+	[TOP_COUNT] = { "count", 'n', "N", "end after so many; default never" },
+	{ 0 },
+};
 
 static void show_head(struct top *t)
 {
@@ -400,7 +410,7 @@ static int run(struct top *t, int interval_ms, uint64_t count)
 	}
 }
 
-int cli_top(struct cli *cli, const struct cli_args *args)
+static int run_top(struct cli *cli, const struct cli_args *args)
 {
 	struct top *t = calloc(1, sizeof *t);
 	struct sigaction action = { .sa_handler = on_signal }, old_int, old_term;
@@ -409,10 +419,10 @@ int cli_top(struct cli *cli, const struct cli_args *args)
 
 	if (!t)
 		return cli_fail(cli, CLI_USAGE, "top: no memory");
-	if ((args->given[CLI_TOP_INTERVAL] &&
-	     !cli_args_time(&args->option[CLI_TOP_INTERVAL], 10, &interval_ms)) ||
-	    (args->given[CLI_TOP_COUNT] &&
-	     !cli_args_number(&args->option[CLI_TOP_COUNT], 1, INT64_MAX, &count))) {
+	if ((args->given[TOP_INTERVAL] &&
+	     !cli_args_time(&args->option[TOP_INTERVAL], 10, &interval_ms)) ||
+	    (args->given[TOP_COUNT] &&
+	     !cli_args_number(&args->option[TOP_COUNT], 1, INT64_MAX, &count))) {
 		free(t);
 		return cli_fail(cli, CLI_USAGE, "top --interval wants a time from 10ms to 24 hours, "
 						"--count a whole number from 1");
@@ -434,3 +444,13 @@ int cli_top(struct cli *cli, const struct cli_args *args)
 	free(t);
 	return status;
 }
+
+const struct cli_command cli_top = {
+	.name = "top",
+	.arguments = "",
+	.summary = "watch figures of kvd",
+	.help = "Shows the figures again and again: on a terminal as a screen, until q; elsewhere\n"
+		"a line for each interval.",
+	.options = top_options,
+	.run = run_top,
+};

@@ -12,17 +12,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/cli/command/tree.h"
 #include "client/cli/file/files.h"
 #include "client/cli/file/value.h"
-#include "client/cli/session/cli.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
 #include "client/cli/session/window.h"
 #include "client/cli/text/progress.h"
+#include "client/cli/text/word.h"
 
 #define TOLD_MAX 20 /* files with trouble, by name */
 
+enum { TREE_PREFIX };
+
+static const struct cli_option tree_options[] = {
+	[TREE_PREFIX] = { "prefix", 'p', "P", "what the keys begin with; default nothing" },
+	{ 0 },
+};
+
 struct tree {
 	struct cli *cli;
-	const struct cli_command *command;
+	const char *name; /* of the command */
 	char *folder;
 	const struct cli_word *prefix;
 	struct cli_files files;
@@ -38,7 +48,7 @@ struct tree {
 static void print_trouble(struct tree *tree, const char *path, const char *why)
 {
 	cli_progress_hide(&tree->progress);
-	fprintf(stderr, "kvcli: %s: ", tree->command->name);
+	fprintf(stderr, "kvcli: %s: ", tree->name);
 	if (cli_word_is_text(path, strlen(path), false))
 		fputs(path, stderr);
 	else
@@ -52,7 +62,7 @@ static void tell(struct tree *tree, int status, const char *path, const char *wh
 		print_trouble(tree, path, why);
 	else if (tree->told == TOLD_MAX)
 		fprintf(stderr, "kvcli: %s: more such files are only counted\n",
-			tree->command->name);
+			tree->name);
 	tree->told++;
 	if (status == CLI_FALSE)
 		tree->unequal++;
@@ -194,7 +204,7 @@ static void get_file(struct tree *tree, struct cli_file *file, size_t key_bytes)
 
 static void run(struct tree *tree, void (*submit)(struct tree *, struct cli_file *, size_t))
 {
-	cli_progress_begin(&tree->progress, tree->command->name, tree->files.count,
+	cli_progress_begin(&tree->progress, tree->name, tree->files.count,
 			   tree->files.bytes);
 	for (size_t i = 0; i < tree->files.count && tree->status != CLI_SERVER; i++) {
 		struct cli_file *file = &tree->files.file[i];
@@ -229,7 +239,7 @@ static int find_files(struct tree *tree)
 	int error = cli_files_find(&tree->files, tree->folder, where, sizeof where);
 
 	if (error)
-		return cli_fail(tree->cli, CLI_USAGE, "%s: %s: %s", tree->command->name, where,
+		return cli_fail(tree->cli, CLI_USAGE, "%s: %s: %s", tree->name, where,
 				strerror(error));
 	return CLI_DONE;
 }
@@ -285,13 +295,11 @@ static int run_tree(struct cli *cli, const struct cli_args *args, const char *na
 		    void (*submit)(struct tree *, struct cli_file *, size_t),
 		    void (*answer)(void *, const struct cli_answer *))
 {
-	struct cli_word command = { name, strlen(name), false };
-	struct tree tree = { .cli = cli, .prefix = &args->option[CLI_TREE_PREFIX] };
+	struct tree tree = { .cli = cli, .name = name, .prefix = &args->option[TREE_PREFIX] };
 	int status;
 
 	if (!cli_connect(cli, &status))
 		return status;
-	tree.command = cli_command_find(&command);
 	tree.folder = cli_word_string(&args->operand[0]);
 	tree.window = cli_window_new(cli, answer, &tree);
 	if (tree.folder && tree.window) {
@@ -310,17 +318,54 @@ static int run_tree(struct cli *cli, const struct cli_args *args, const char *na
 	return status;
 }
 
-int cli_put_tree(struct cli *cli, const struct cli_args *args)
+static int run_put_tree(struct cli *cli, const struct cli_args *args)
 {
 	return run_tree(cli, args, "put-tree", find_files, put_file, answer_put);
 }
 
-int cli_get_tree(struct cli *cli, const struct cli_args *args)
+const struct cli_command cli_put_tree = {
+	.name = "put-tree",
+	.arguments = "DIR",
+	.summary = "store a folder's files",
+	.help = "Stores each regular file below DIR under its path from there, as in lib/a.txt.\n"
+		"Symbolic links and empty folders are left out.",
+	.options = tree_options,
+	.operands_min = 1,
+	.operands_max = 1,
+	.run = run_put_tree,
+};
+
+static int run_get_tree(struct cli *cli, const struct cli_args *args)
 {
 	return run_tree(cli, args, "get-tree", find_keys, get_file, answer_get);
 }
 
-int cli_check_tree(struct cli *cli, const struct cli_args *args)
+const struct cli_command cli_get_tree = {
+	.name = "get-tree",
+	.arguments = "DIR",
+	.summary = "write keys as files",
+	.help = "Writes each key as a file below DIR, which is made if need be; a / in a key\n"
+		"makes a folder. The prefix is not part of the path. A key that would lead out\n"
+		"of DIR (.. or a leading /) is an error, and is left out.",
+	.options = tree_options,
+	.operands_min = 1,
+	.operands_max = 1,
+	.run = run_get_tree,
+};
+
+static int run_check_tree(struct cli *cli, const struct cli_args *args)
 {
 	return run_tree(cli, args, "check-tree", find_files, get_file, answer_check);
 }
+
+const struct cli_command cli_check_tree = {
+	.name = "check-tree",
+	.arguments = "DIR",
+	.summary = "compare files with values",
+	.help = "Reads the value of each file that put-tree would store, and compares every byte.\n"
+		"The status is 1 if one differs or is not there.",
+	.options = tree_options,
+	.operands_min = 1,
+	.operands_max = 1,
+	.run = run_check_tree,
+};

@@ -8,14 +8,18 @@
  * another attempt, until the time-out.  Values that were got are printed once it is
  * through.
  */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "client/cli/command/key.h"
 #include "client/cli/file/value.h"
-#include "client/cli/session/cli.h"
+#include "client/cli/session/answer.h"
+#include "client/cli/session/session.h"
+#include "client/cli/text/word.h"
 
 #define ROOM_MIN 4096u
 
@@ -283,7 +287,7 @@ static int print(struct cli *cli, const struct batch *b)
 	return cli_ok(cli);
 }
 
-int cli_txn(struct cli *cli, const struct cli_args *args)
+static int run_txn(struct cli *cli, const struct cli_args *args)
 {
 	struct batch b = { 0 };
 	long end_ms = now_ms() + (cli->timeout_ms ? cli->timeout_ms : 5000);
@@ -304,3 +308,17 @@ int cli_txn(struct cli *cli, const struct cli_args *args)
 	clear(&b);
 	return status;
 }
+
+const struct cli_command cli_txn = {
+	.name = "txn",
+	.arguments = "[OPERATION...]",
+	.summary = "keys, all or nothing",
+	.help = "Does a batch of operations in one, or none of them: get KEY, put KEY VALUE,\n"
+		"del KEY, check KEY VALUE (it has just this value), present KEY, absent KEY. Each\n"
+		"is one word, or one line of standard input, written as in the shell. Nobody sees\n"
+		"part of it. A check that fails ends it with status 1, and nothing is done.\n"
+		"Values are printed when all is done, a line each. With a change at most 16\n"
+		"keys and 8,000 bytes.",
+	.operands_max = SIZE_MAX,
+	.run = run_txn,
+};

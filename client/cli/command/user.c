@@ -9,9 +9,17 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "client/cli/session/cli.h"
+#include "client/cli/command/server.h"
+#include "client/cli/session/answer.h"
 #include "client/cli/text/word.h"
 #include "common/auth/file.h"
+
+enum { USER_USERS };
+
+static const struct cli_option user_options[] = {
+	[USER_USERS] = { "users", 'u', "FILE", "kvd's users file; default $KVD_USERS_FILE" },
+	{ 0 },
+};
 
 struct edit {
 	struct cli *cli;
@@ -102,14 +110,14 @@ static int run(struct edit *e, const struct cli_args *args, char **word)
 	return rc ? cli_fail(e->cli, CLI_USAGE, "user: %s", err.text) : CLI_DONE;
 }
 
-int cli_user(struct cli *cli, const struct cli_args *args)
+static int run_user(struct cli *cli, const struct cli_args *args)
 {
 	struct edit e = { .cli = cli, .folder_fd = -1 };
 	const char *named = getenv("KVD_USERS_FILE");
 	char *word[3] = { NULL };
 	int status = CLI_USAGE;
 
-	e.path = args->given[CLI_USER_USERS] ? cli_word_string(&args->option[CLI_USER_USERS])
+	e.path = args->given[USER_USERS] ? cli_word_string(&args->option[USER_USERS])
 		 : named		     ? strdup(named)
 					     : NULL;
 	for (size_t i = 0; i < args->count; i++)
@@ -128,3 +136,17 @@ int cli_user(struct cli *cli, const struct cli_args *args)
 	free(e.path);
 	return status;
 }
+
+const struct cli_command cli_user = {
+	.name = "user",
+	.arguments = "add NAME ROLE | remove NAME | passwd NAME | list",
+	.summary = "change kvd's users",
+	.help = "Changes the users file of a kvd on this machine, which notices at once. ROLE is\n"
+		"read, write or admin. add, and passwd (a new key for a user), print the user's\n"
+		"credentials: one line, for a file of mode 600. remove and passwd cut the user's\n"
+		"connections off. Needs no server.",
+	.options = user_options,
+	.operands_min = 1,
+	.operands_max = 3,
+	.run = run_user,
+};

@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "client/cli/file/dump_json.h"
 #include "client/cli/file/value.h"
 #include "client/kvd.h"
 #include "common/hash.h"
@@ -18,23 +18,6 @@
 	(DUMP_BLOCK_BYTES + sizeof(struct dump_record) + KVD_KEY_BYTES_MAX + KVD_VALUE_BYTES_MAX)
 /* Of JSON: base64, or six characters for a byte. */
 #define LINE_BYTES_MAX (6 * (KVD_KEY_BYTES_MAX + KVD_VALUE_BYTES_MAX) + 256)
-
-bool dump_room(uint8_t **buf, size_t *room, size_t used, size_t more)
-{
-	size_t want = *room ? *room : 4096;
-	uint8_t *bigger;
-
-	if (*room - used >= more)
-		return true;
-	while (want - used < more)
-		want *= 2;
-	bigger = realloc(*buf, want);
-	if (!bigger)
-		return false;
-	*buf = bigger;
-	*room = want;
-	return true;
-}
 
 static uint64_t block_checksum(const struct dump_block *block, const void *records)
 {
@@ -71,28 +54,28 @@ int dump_begin(struct dump_writer *w, int fd, bool json)
 static int end_block(struct dump_writer *w)
 {
 	struct dump_block block = { .magic = DUMP_BLOCK_MAGIC, .records = w->records,
-				    .first = w->first, .bytes = w->used };
+				    .first = w->first, .bytes = w->buf.used };
 	int error;
 
 	if (w->json) {
-		error = put_bytes(w, w->buf, w->used);
+		error = put_bytes(w, w->buf.data, w->buf.used);
 	} else {
-		block.checksum = block_checksum(&block, w->buf);
+		block.checksum = block_checksum(&block, w->buf.data);
 		error = put_bytes(w, &block, sizeof block);
 		if (!error)
-			error = put_bytes(w, w->buf, w->used);
+			error = put_bytes(w, w->buf.data, w->buf.used);
 	}
 	w->first += w->records;
 	w->records = 0;
-	w->used = 0;
+	w->buf.used = 0;
 	return error;
 }
 
 static void append(struct dump_writer *w, const void *data, size_t bytes)
 {
 	if (bytes)
-		memcpy(w->buf + w->used, data, bytes);
-	w->used += bytes;
+		memcpy(w->buf.data + w->buf.used, data, bytes);
+	w->buf.used += bytes;
 }
 
 int dump_add(struct dump_writer *w, const struct dump_item *item)
@@ -102,17 +85,17 @@ int dump_add(struct dump_writer *w, const struct dump_item *item)
 	size_t bytes = sizeof record + item->key_bytes + item->value_bytes;
 
 	if (w->json) {
-		if (!dump_json_write(w, item))
+		if (!dump_json_write(&w->buf, item))
 			return ENOMEM;
 	} else {
-		if (!dump_room(&w->buf, &w->room, w->used, bytes))
+		if (!cli_buffer_room(&w->buf, bytes))
 			return ENOMEM;
 		append(w, &record, sizeof record);
 		append(w, item->key, item->key_bytes);
 		append(w, item->value, item->value_bytes);
 	}
 	w->records++;
-	return w->used >= DUMP_BLOCK_BYTES ? end_block(w) : 0;
+	return w->buf.used >= DUMP_BLOCK_BYTES ? end_block(w) : 0;
 }
 
 int dump_end(struct dump_writer *w)
@@ -124,8 +107,7 @@ int dump_end(struct dump_writer *w)
 
 void dump_free(struct dump_writer *w)
 {
-	free(w->buf);
-	w->buf = NULL;
+	cli_buffer_free(&w->buf);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -140,7 +122,7 @@ static enum dump_got damaged(struct dump_reader *r, const char *what)
 static enum dump_got take_some(struct dump_reader *r, size_t bytes, size_t *got)
 {
 	/* Grows with what is there: a length that lies costs nothing. */
-	if (!dump_room(&r->buf, &r->room, r->used, bytes)) {
+	if (!cli_buffer_room(&r->buf, bytes)) {
 		r->error = ENOMEM;
 		return DUMP_FAILED;
 	}
@@ -148,7 +130,7 @@ static enum dump_got take_some(struct dump_reader *r, size_t bytes, size_t *got)
 	for (errno = EINTR; n < 0 && errno == EINTR;) {
 		if (r->stop && *r->stop)
 			return DUMP_STOPPED;
-		n = read(r->fd, r->buf + r->used, bytes);
+		n = read(r->fd, r->buf.data + r->buf.used, bytes);
 	}
 	if (n < 0) {
 		r->error = errno;
@@ -157,7 +139,7 @@ static enum dump_got take_some(struct dump_reader *r, size_t bytes, size_t *got)
 	if (n == 0 && r->stop && *r->stop)
 		return DUMP_STOPPED; /* perhaps the end is one of those who were stopped, too */
 	*got = (size_t)n;
-	r->used += (size_t)n;
+	r->buf.used += (size_t)n;
 	r->at += (uint64_t)n;
 	return n ? DUMP_RECORD : DUMP_CUT;
 }
@@ -182,7 +164,7 @@ static enum dump_got skip_to(struct dump_reader *r, uint64_t from)
 	}
 	while (r->at < from) {
 		uint64_t left = from - r->at;
-		r->used = 0;
+		r->buf.used = 0;
 		enum dump_got got = take(r, left < READ_BYTES ? (size_t)left : READ_BYTES);
 		if (got != DUMP_RECORD)
 			return got;
@@ -195,24 +177,24 @@ enum dump_got dump_open(struct dump_reader *r, int fd, uint64_t from, const vola
 	*r = (struct dump_reader){ .fd = fd, .stop = stop, .numbered = from == 0 };
 	enum dump_got got = take(r, sizeof(struct dump_head));
 
-	r->json = r->used > 0 && r->buf[0] == '{';
-	if (got == DUMP_CUT && r->used == 0)
+	r->json = r->buf.used > 0 && r->buf.data[0] == '{';
+	if (got == DUMP_CUT && r->buf.used == 0)
 		return damaged(r, "it is empty");
 	if (got == DUMP_CUT && r->json)
 		got = DUMP_RECORD; /* a short line */
 	if (got != DUMP_RECORD)
 		return got;
-	if (!r->json && memcmp(r->buf, DUMP_MAGIC, 8) != 0)
+	if (!r->json && memcmp(r->buf.data, DUMP_MAGIC, 8) != 0)
 		return damaged(r, "it is no export of kvcli's, nor lines of JSON");
 	if (from > r->at) {
 		got = skip_to(r, from);
-		r->used = 0;
+		r->buf.used = 0;
 	} else if (r->json) {
 		r->next = (size_t)from;
 	} else {
-		r->used = 0;
+		r->buf.used = 0;
 	}
-	r->begin = r->at - r->used + r->next;
+	r->begin = r->at - r->buf.used + r->next;
 	return got;
 }
 
@@ -234,19 +216,19 @@ static enum dump_got next_block(struct dump_reader *r)
 	enum dump_got got;
 
 	r->begin = r->at;
-	r->used = r->next = 0;
+	r->buf.used = r->next = 0;
 	got = take(r, sizeof block);
 	if (got != DUMP_RECORD)
 		return got;
-	memcpy(&block, r->buf, sizeof block);
+	memcpy(&block, r->buf.data, sizeof block);
 	got = check_block(r, &block);
 	if (got != DUMP_RECORD)
 		return got;
-	r->used = 0;
+	r->buf.used = 0;
 	got = take(r, block.bytes);
 	if (got != DUMP_RECORD)
 		return got;
-	if (block_checksum(&block, r->buf) != block.checksum)
+	if (block_checksum(&block, r->buf.data) != block.checksum)
 		return damaged(r, "its checksum is wrong");
 	r->record = block.first;
 	r->numbered = true;
@@ -261,18 +243,18 @@ static enum dump_got next_record(struct dump_reader *r, struct dump_item *item)
 
 	if (got != DUMP_RECORD)
 		return got;
-	if (r->used - r->next < sizeof record)
+	if (r->buf.used - r->next < sizeof record)
 		return damaged(r, "a record is cut off");
-	memcpy(&record, r->buf + r->next, sizeof record);
+	memcpy(&record, r->buf.data + r->next, sizeof record);
 	r->next += sizeof record;
 	if (!record.key_bytes || record.key_bytes > KVD_KEY_BYTES_MAX ||
 	    record.value_bytes > KVD_VALUE_BYTES_MAX || record.ttl_ms > KVD_TTL_MS_MAX ||
-	    record.key_bytes + record.value_bytes > r->used - r->next)
+	    record.key_bytes + record.value_bytes > r->buf.used - r->next)
 		return damaged(r, "a record's lengths make no sense");
 	*item = (struct dump_item){
-		.key = r->buf + r->next,
+		.key = r->buf.data + r->next,
 		.key_bytes = record.key_bytes,
-		.value = r->buf + r->next + record.key_bytes,
+		.value = r->buf.data + r->next + record.key_bytes,
 		.value_bytes = record.value_bytes,
 		.ttl_ms = record.ttl_ms,
 	};
@@ -289,21 +271,22 @@ static enum dump_got next_line(struct dump_reader *r, size_t *bytes)
 	size_t looked = r->next, some;
 
 	for (;;) {
-		uint8_t *end = r->used > looked ? memchr(r->buf + looked, '\n', r->used - looked) : NULL;
+		size_t more = r->buf.used - looked;
+		uint8_t *end = more ? memchr(r->buf.data + looked, '\n', more) : NULL;
 		if (end) {
-			*bytes = (size_t)(end - (r->buf + r->next));
+			*bytes = (size_t)(end - (r->buf.data + r->next));
 			return DUMP_RECORD;
 		}
 		if (got == DUMP_CUT) /* the last line without its newline is whole, or no JSON */
-			return *bytes = r->used - r->next, *bytes ? DUMP_RECORD : DUMP_END;
-		if (r->used - r->next > LINE_BYTES_MAX)
+			return *bytes = r->buf.used - r->next, *bytes ? DUMP_RECORD : DUMP_END;
+		if (r->buf.used - r->next > LINE_BYTES_MAX)
 			return damaged(r, "a line is longer than any record's");
 		if (r->next) {
-			memmove(r->buf, r->buf + r->next, r->used - r->next);
-			r->used -= r->next;
+			memmove(r->buf.data, r->buf.data + r->next, r->buf.used - r->next);
+			r->buf.used -= r->next;
 			r->next = 0;
 		}
-		looked = r->used;
+		looked = r->buf.used;
 		got = take_some(r, 65536, &some); /* lines as they come */
 		if (got != DUMP_RECORD && got != DUMP_CUT)
 			return got;
@@ -317,14 +300,15 @@ static enum dump_got next_json(struct dump_reader *r, struct dump_item *item)
 
 	do {
 		got = next_line(r, &bytes);
-		r->begin = r->at - r->used + r->next;
+		r->begin = r->at - r->buf.used + r->next;
 		if (got != DUMP_RECORD)
 			return got;
-		r->next += bytes + (r->next + bytes < r->used);
+		r->next += bytes + (r->next + bytes < r->buf.used);
 	} while (bytes == 0);
 	r->record++;
-	char *line = (char *)r->buf + (r->begin - (r->at - r->used));
-	return dump_json_read(r, line, bytes, item) ? DUMP_RECORD : DUMP_DAMAGED;
+	const char *line = (char *)r->buf.data + (r->begin - (r->at - r->buf.used));
+	return dump_json_read(&r->text, line, bytes, item, r->why, sizeof r->why) ? DUMP_RECORD
+										  : DUMP_DAMAGED;
 }
 
 enum dump_got dump_next(struct dump_reader *r, struct dump_item *item)
@@ -336,7 +320,6 @@ enum dump_got dump_next(struct dump_reader *r, struct dump_item *item)
 
 void dump_close(struct dump_reader *r)
 {
-	free(r->buf);
-	free(r->text);
-	r->buf = r->text = NULL;
+	cli_buffer_free(&r->buf);
+	cli_buffer_free(&r->text);
 }

@@ -14,6 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/cli/file/buffer.h"
+#include "client/cli/file/dump_item.h"
+
 #define DUMP_MAGIC "kvddump1"
 #define DUMP_BLOCK_MAGIC 0x6b6c622eu /* ".blk" */
 /* A block ends when it has so many bytes: one record more than that at the most. */
@@ -43,22 +46,12 @@ struct dump_record {
 };
 static_assert(sizeof(struct dump_record) == 24, "dump");
 
-/* What is read or written, whichever the format. */
-struct dump_item {
-	const void *key;
-	size_t key_bytes;
-	const void *value;
-	size_t value_bytes;
-	uint64_t ttl_ms;
-};
-
 /* ------------------------------------------------------------------ writing */
 
 struct dump_writer {
 	int fd;
 	bool json;
-	uint8_t *buf;
-	size_t used, room;
+	struct cli_buffer buf;
 	uint32_t records; /* of this block */
 	uint64_t first;   /* records before it */
 	uint64_t bytes;   /* written */
@@ -91,12 +84,10 @@ struct dump_reader {
 	uint64_t at;     /* bytes read from the file */
 	uint64_t begin;  /* of the block or line that the last record was in */
 	uint64_t record; /* number of the next record; counted from where it began */
-	/* What was read and not yet told. */
-	uint8_t *buf;
-	size_t used, room, next;
+	struct cli_buffer buf; /* what was read; told up to `next` */
+	size_t next;
 	uint32_t left;   /* records of the block */
-	uint8_t *text;   /* json: the line's key and value, decoded */
-	size_t text_room;
+	struct cli_buffer text; /* json: the line's key and value, decoded */
 	bool numbered;
 };
 
@@ -109,12 +100,5 @@ enum dump_got dump_open(struct dump_reader *reader, int fd, uint64_t from,
 /* The item's memory is good until the next call. */
 enum dump_got dump_next(struct dump_reader *reader, struct dump_item *item);
 void dump_close(struct dump_reader *reader);
-
-/* JSON lines (dump_json.c): false if there is no memory, or the line is none (why). */
-bool dump_json_write(struct dump_writer *writer, const struct dump_item *item);
-bool dump_json_read(struct dump_reader *reader, char *line, size_t line_bytes,
-		    struct dump_item *item);
-/* Makes room for so many bytes more; false: no memory. */
-bool dump_room(uint8_t **buf, size_t *room, size_t used, size_t more);
 
 #endif

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Lines of JSON: {"key":"name","value":"Ada","ttl_ms":1000}.  What is no UTF-8 stands in
- * base64, as "key_base64" and "value_base64"; "ttl_ms" only where there is one.  Other
- * members are passed over, unless they are objects or arrays.
- */
+#include "client/cli/file/dump_json.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/file/dump.h"
 #include "client/kvd.h"
 
 static const char digits64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -87,12 +82,12 @@ static char *write_member(char *at, const char *name, const void *data, size_t b
 	return at;
 }
 
-bool dump_json_write(struct dump_writer *w, const struct dump_item *item)
+bool dump_json_write(struct cli_buffer *buffer, const struct dump_item *item)
 {
 	/* Six characters for a byte at the most. */
-	if (!dump_room(&w->buf, &w->room, w->used, 6 * (item->key_bytes + item->value_bytes) + 128))
+	if (!cli_buffer_room(buffer, 6 * (item->key_bytes + item->value_bytes) + 128))
 		return false;
-	char *begin = (char *)w->buf + w->used, *at = begin;
+	char *begin = (char *)buffer->data + buffer->used, *at = begin;
 	*at++ = '{';
 	at = write_member(at, "key", item->key, item->key_bytes);
 	*at++ = ',';
@@ -101,7 +96,7 @@ bool dump_json_write(struct dump_writer *w, const struct dump_item *item)
 		at += sprintf(at, ",\"ttl_ms\":%" PRIu64, item->ttl_ms);
 	*at++ = '}';
 	*at++ = '\n';
-	w->used += (size_t)(at - begin);
+	buffer->used += (size_t)(at - begin);
 	return true;
 }
 
@@ -325,25 +320,26 @@ static bool read_object(struct cursor *c, uint8_t *text, struct dump_item *item)
 	return c->at == c->end;
 }
 
-bool dump_json_read(struct dump_reader *r, char *line, size_t line_bytes, struct dump_item *item)
+bool dump_json_read(struct cli_buffer *text, const char *line, size_t line_bytes,
+		    struct dump_item *item, char *why, size_t why_bytes)
 {
 	struct cursor c = { .at = line, .end = line + line_bytes };
 
 	*item = (struct dump_item){ 0 };
 	/* What is decoded is never longer than the line. */
-	if (!dump_room(&r->text, &r->text_room, 0, line_bytes + 1)) {
-		snprintf(r->why, sizeof r->why, "%s", strerror(ENOMEM));
+	if (!cli_buffer_room(text, line_bytes + 1)) {
+		snprintf(why, why_bytes, "%s", strerror(ENOMEM));
 		return false;
 	}
-	if (!read_object(&c, r->text, item))
-		snprintf(r->why, sizeof r->why,
+	if (!read_object(&c, text->data, item))
+		snprintf(why, why_bytes,
 			 "it is no object with key and value in JSON, at its character %zu",
 			 (size_t)(c.at - line) + 1);
 	else if (!item->key || !item->value)
-		snprintf(r->why, sizeof r->why, "it has no %s", item->key ? "value" : "key");
+		snprintf(why, why_bytes, "it has no %s", item->key ? "value" : "key");
 	else if (!item->key_bytes || item->key_bytes > KVD_KEY_BYTES_MAX ||
 		 item->value_bytes > KVD_VALUE_BYTES_MAX)
-		snprintf(r->why, sizeof r->why, "its key or value is over the limit, or the key empty");
+		snprintf(why, why_bytes, "its key or value is over the limit, or the key empty");
 	else
 		return true;
 	return false;

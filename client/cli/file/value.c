@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/cli/session/cli.h"
+#include "client/kvd.h"
 
 /* Mapping costs more than copying below about this. */
 #define MAPPED_BYTES_MIN (256 << 10)
@@ -198,6 +198,8 @@ int cli_value_save(const void *data, size_t bytes, const char *path)
 	return write_close(fd, data, bytes);
 }
 
+static int guard_status;
+
 static void on_sigbus(int signal_number)
 {
 	static const char text[] =
@@ -206,13 +208,14 @@ static void on_sigbus(int signal_number)
 
 	(void)signal_number;
 	(void)written;
-	_exit(CLI_USAGE);
+	_exit(guard_status);
 }
 
-void cli_value_guard(void)
+void cli_value_guard(int status)
 {
 	struct sigaction action = { .sa_handler = on_sigbus };
 
+	guard_status = status;
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGBUS, &action, NULL);
 }

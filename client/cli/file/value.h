@@ -38,8 +38,9 @@ int cli_value_write(int fd, const void *data, size_t bytes);
  */
 int cli_value_save(const void *data, size_t bytes, const char *path);
 
-/* Installs the handler of SIGBUS that says that a mapped file became shorter. */
-void cli_value_guard(void);
+/* Installs the handler of SIGBUS, which says that a mapped file became shorter, and ends
+ * the program with this exit status. */
+void cli_value_guard(int status);
 
 /* "why" of an error of the above. */
 const char *cli_value_error(int error);

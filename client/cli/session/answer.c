@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/cli/session/answer.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -7,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/session/cli.h"
+#include "client/cli/text/word.h"
 
 #define RED "\033[1;31m"
 #define FAINT "\033[2m"
@@ -107,6 +109,22 @@ int cli_fail(struct cli *cli, int status, const char *format, ...)
 	else
 		fprintf(file, "%s%s\n", word, text);
 	return status;
+}
+
+int cli_status(int result)
+{
+	switch (result) {
+	case KVD_OK:
+		return CLI_DONE;
+	case KVD_NOT_FOUND:
+	case KVD_CONDITION:
+		return CLI_FALSE;
+	case KVD_EINVAL:
+	case KVD_ETOOBIG:
+		return CLI_USAGE;
+	default:
+		return CLI_SERVER;
+	}
 }
 
 int cli_fail_session(struct cli *cli, int result)

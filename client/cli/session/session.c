@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "client/cli/session/cli.h"
+#include "client/cli/session/session.h"
+
+#include <stdio.h>
+
+#include "client/cli/session/answer.h"
 
 static int connect_new(struct cli *cli)
 {
@@ -51,20 +55,4 @@ void cli_disconnect(struct cli *cli)
 {
 	kvd_session_delete(&cli->session);
 	kvd_client_delete(&cli->client);
-}
-
-int cli_status(int result)
-{
-	switch (result) {
-	case KVD_OK:
-		return CLI_DONE;
-	case KVD_NOT_FOUND:
-	case KVD_CONDITION:
-		return CLI_FALSE;
-	case KVD_EINVAL:
-	case KVD_ETOOBIG:
-		return CLI_USAGE;
-	default:
-		return CLI_SERVER;
-	}
 }

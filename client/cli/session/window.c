@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/session/session.h"
+
 #define SLOTS 32                   /* the default depth of a session */
 #define GET_ROOM_MIN (4u << 10)    /* of a GET's buffer at first */
 #define GET_ROOM_MAX (1u << 20)

@@ -14,9 +14,11 @@
 #include <cmocka.h>
 
 #include "client/cli/file/files.h"
+#include "client/cli/session/session.h"
+#include "client/cli/session/window.h"
+#include "client/cli/text/args.h"
 #include "client/cli/text/input.h"
 #include "client/cli/text/json.h"
-#include "client/cli/session/window.h"
 
 /* ------------------------------------------------------------------- words */
 
