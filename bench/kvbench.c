@@ -3,7 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/command/bank.h"
 #include "bench/command/command.h"
+#include "bench/command/compare.h"
+#include "bench/command/plot.h"
+#include "bench/command/raw.h"
+#include "bench/command/run.h"
+#include "bench/command/sg.h"
 #include "bench/measure/clock.h"
 #include "client/kvd.h"
 
@@ -26,12 +32,6 @@ static const struct command {
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
-
-int command_fail(int status, const struct err *err)
-{
-	fprintf(stderr, "kvbench: %s\n", err->text);
-	return status;
-}
 
 static void print_help(void)
 {

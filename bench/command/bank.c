@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "bench/command/command.h"
+#include "bench/command/bank.h"
 #include "bench/format/json.h"
 #include "bench/format/outfile.h"
 #include "bench/measure/clock.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/command/command.h"
+#include "bench/command/compare.h"
 #include "bench/format/json.h"
 #include "bench/format/outfile.h"
 #include "bench/report/report.h"

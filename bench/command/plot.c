@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/command/command.h"
+#include "bench/command/plot.h"
 #include "bench/format/jsonread.h"
 #include "bench/report/picture.h"
 #include "common/opt.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bench/command/command.h"
+#include "bench/command/raw.h"
 #include "bench/format/json.h"
 #include "bench/format/outfile.h"
 #include "bench/raw/peer.h"

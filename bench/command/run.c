@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/command/command.h"
+#include "bench/command/run.h"
 #include "bench/report/csv.h"
 #include "bench/report/hdrlog.h"
 #include "bench/report/progress.h"

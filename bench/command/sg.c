@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "bench/command/command.h"
+#include "bench/command/sg.h"
 #include "bench/format/json.h"
 #include "bench/format/outfile.h"
 #include "bench/measure/clock.h"
