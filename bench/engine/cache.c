@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/engine/kit.h"
+#include "bench/engine/cache.h"
 #include "bench/workload/zipf.h"
 
 #define KEYS_A_PLACE 10u
@@ -113,7 +113,7 @@ static bool ask(struct engine *e, uint32_t n, uint64_t *versions)
 	return false;
 }
 
-void engine_cache(struct engine *e)
+void engine_case_cache(struct engine *e)
 {
 	ENGINE_CHECK(e->value_bytes >= 16 && e->value_bytes <= sizeof(struct value),
 		     "values of 16 to %zu bytes", sizeof(struct value));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/format/jsonread.h"
+#include "bench/measure/clock.h"
 
 #define TIMEOUT_MS 120000
 
@@ -69,15 +70,18 @@ void engine_load(struct engine *e, uint64_t first, uint64_t count)
 	free(value);
 }
 
-void engine_get(struct engine *e, uint64_t n, void *value)
+uint64_t engine_time_get(struct engine *e, uint64_t n, void *value)
 {
 	char key[ENGINE_KEY_BYTES];
 	size_t bytes;
 
 	engine_key(n, key);
+	uint64_t begin = clock_ns();
 	int rc = kvd_get(e->session, key, sizeof key, value, e->value_bytes, &bytes, NULL);
+	uint64_t ns = clock_ns() - begin;
 	ENGINE_CHECK(rc == KVD_OK && bytes == e->value_bytes, "key %llu: %s",
 		     (unsigned long long)n, kvd_strerror(rc));
+	return ns;
 }
 
 void engine_gets(struct engine *e, uint64_t count, int depth, uint64_t (*next)(void *arg),
@@ -133,6 +137,23 @@ double engine_stat(struct engine *e, const char *path)
 	double value = jsonread_number(jsonread_path(json, path), -1);
 	jsonread_delete(&json);
 	return value;
+}
+
+uint64_t engine_server_kib(const char *field)
+{
+	const char *pid = getenv("KVD_PID");
+	char path[64], line[128];
+	unsigned long long kib = 0;
+
+	ENGINE_CHECK(pid, "KVD_PID is not set: whose memory is it?");
+	snprintf(path, sizeof path, "/proc/%s/status", pid);
+	FILE *file = fopen(path, "r");
+	ENGINE_CHECK(file, "can't read %s", path);
+	while (fgets(line, sizeof line, file) != NULL)
+		if (!strncmp(line, field, strlen(field)))
+			sscanf(line + strlen(field), ": %llu", &kib);
+	fclose(file);
+	return kib;
 }
 
 void figure(const char *name, double value)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * kit.h -- what the cases of enginebench share: one client and session, keys by
- * number, and figures that bench/engine reads.
+ * number, and figures that bench/engine/run reads.
  *
  * One thread.  Whatever fails ends the program with a sentence.
  */
@@ -16,6 +16,7 @@
 
 #define ENGINE_KEY_BYTES 16u
 #define ENGINE_DEPTH 64
+#define ENGINE_NO_MIRROR SIZE_MAX
 
 struct engine {
 	const char *address;
@@ -37,22 +38,22 @@ void engine_key(uint64_t n, char key[ENGINE_KEY_BYTES]);
 /* Stores the keys from `first` on, `count` of them, with many in flight. */
 void engine_load(struct engine *e, uint64_t first, uint64_t count);
 
-/* A GET that must find the key with a value of the right length. */
-void engine_get(struct engine *e, uint64_t n, void *value);
-
 /* GETs with `depth` in flight, of key next(arg); each must be found. */
 void engine_gets(struct engine *e, uint64_t count, int depth, uint64_t (*next)(void *arg),
 		 void *arg);
 uint64_t engine_in_turn(void *arg); /* arg: uint64_t, counts */
 uint64_t engine_uniform(void *arg); /* arg: struct engine */
 
-/* cache.c: the hit ratio of a kvd with --evict that is empty. */
-void engine_cache(struct engine *e);
+/* Nanoseconds of a kvd_get() that must find the key with a value of the right length. */
+uint64_t engine_time_get(struct engine *e, uint64_t n, void *value);
 
 struct kvd_counters engine_counters(const struct engine *e);
 
 /* Of kvd's statistics the number at this path, "memory.used_bytes"; -1: there is none. */
 double engine_stat(struct engine *e, const char *path);
+
+/* KiB of memory of the kvd whose process is $KVD_PID: a field of /proc/PID/status, "VmRSS". */
+uint64_t engine_server_kib(const char *field);
 
 /* Prints a line "name value". */
 void figure(const char *name, double value);

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "bench/engine/speed.h"
+
+#include <err.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/measure/clock.h"
+#include "bench/measure/histogram.h"
+#include "client/api/raw.h"
+
+#define MIRROR_DEFAULT ((size_t)64 << 20)
+#define MIRROR_BYTES_A_KEY 24u /* at the least load */
+#define ROUNDS 200000u
+
+static void shuffle(struct engine *e, uint32_t *order, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		order[i] = (uint32_t)i;
+	for (uint64_t i = count - 1; i > 0; i--) {
+		uint64_t j = random_below(&e->random, i + 1);
+		uint32_t t = order[i];
+		order[i] = order[j];
+		order[j] = t;
+	}
+}
+
+static uint64_t time_raw_read(struct engine *e, uint64_t n)
+{
+	struct session_raw raw;
+	char key[ENGINE_KEY_BYTES];
+
+	engine_key(n, key);
+	/* Where the key has moved since the mirror learnt of it nothing is lost. */
+	if (session_raw_read(e->session, key, sizeof key, &raw) != KVD_OK)
+		return 0;
+	uint64_t begin = clock_ns();
+	ENGINE_CHECK(session_raw_run(&raw) == KVD_OK, "%s", kvd_session_error(e->session));
+	return clock_ns() - begin;
+}
+
+/* All keys once, in turn: what the mirror has room for is in it. */
+static void warm(struct engine *e, size_t mirror_bytes)
+{
+	uint64_t turn = 0;
+
+	engine_disconnect(e);
+	engine_connect(e, mirror_bytes, false);
+	engine_gets(e, e->keys, 16, engine_in_turn, &turn);
+}
+
+/*
+ * One GET, one raw READ, in turn: both go through all keys in one random order, half
+ * of it apart, so that they READ the same places and neither warms the other's caches.
+ * With a mirror of the whole index; and GETs with the default one, if that is less.
+ */
+void engine_case_ratio(struct engine *e)
+{
+	static struct histogram get, raw, part;
+	uint64_t count = e->keys;
+	size_t whole = (size_t)count * MIRROR_BYTES_A_KEY;
+	uint32_t *order = malloc(count * sizeof *order);
+	char *value = malloc(e->value_bytes + 1);
+
+	ENGINE_CHECK(order && value, "out of memory");
+	warm(e, whole > MIRROR_DEFAULT ? whole : 0);
+	shuffle(e, order, count);
+	histogram_clear(&get);
+	histogram_clear(&raw);
+	histogram_clear(&part);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		histogram_record(&get, engine_time_get(e, order[i % count], value));
+		uint64_t ns = time_raw_read(e, order[(i + count / 2) % count]);
+		if (ns)
+			histogram_record(&raw, ns);
+	}
+	if (whole > MIRROR_DEFAULT) {
+		warm(e, 0);
+		for (uint64_t i = 0; i < ROUNDS; i++)
+			histogram_record(&part, engine_time_get(e, order[i % count], value));
+		figure("default_p50_ns", (double)histogram_percentile(&part, 50));
+	}
+	figure("get_p50_ns", (double)histogram_percentile(&get, 50));
+	figure("raw_p50_ns", (double)histogram_percentile(&raw, 50));
+	figure("ratio", (double)histogram_percentile(&get, 50) /
+				(double)histogram_percentile(&raw, 50));
+	free(order);
+	free(value);
+}
+
+/* As redis-benchmark -P 32 does it: 32 are sent at once, and all awaited; of random keys. */
+void engine_case_puts32(struct engine *e)
+{
+	enum { BATCH = 32 };
+	static char keys[BATCH][ENGINE_KEY_BYTES], value[4096];
+	struct kvd_item items[BATCH];
+	uint64_t batches = 600000 / BATCH, begin = clock_ns();
+
+	ENGINE_CHECK(e->value_bytes <= sizeof value, "values to 4,096 bytes");
+	for (uint64_t n = 0; n < batches; n++) {
+		for (unsigned i = 0; i < BATCH; i++) {
+			engine_key(random_below(&e->random, e->keys), keys[i]);
+			items[i] = (struct kvd_item){ .key = keys[i], .key_bytes = ENGINE_KEY_BYTES,
+						      .value = value,
+						      .value_bytes = e->value_bytes };
+		}
+		ENGINE_CHECK(kvd_mput(e->session, items, BATCH, NULL) == KVD_OK, "%s",
+			     kvd_session_error(e->session));
+	}
+	figure("puts_per_s", (double)batches * BATCH * 1e9 / (double)(clock_ns() - begin));
+}
+
+/* GETs a second with `depth` in flight. */
+void engine_case_depth16(struct engine *e)
+{
+	uint64_t turn = 0, count = 1000000;
+
+	engine_gets(e, e->keys, 16, engine_in_turn, &turn);
+	uint64_t begin = clock_ns();
+	engine_gets(e, count, 16, engine_uniform, e);
+	figure("gets_per_s", (double)count * 1e9 / (double)(clock_ns() - begin));
+}
+
+/* GETs of a long value into registered memory: MB/s, best of the rounds. */
+void engine_case_long(struct engine *e)
+{
+	uint64_t bytes = e->value_bytes, rounds = (4ull << 30) / bytes;
+	uint8_t *value;
+	kvd_buffer *buffer;
+	size_t got;
+
+	rounds = rounds > 2000 ? 2000 : rounds;
+	ENGINE_CHECK(!posix_memalign((void **)&value, 4096, bytes), "out of memory");
+	memset(value, 7, bytes);
+	ENGINE_CHECK(kvd_buffer_new(e->client, value, bytes, &buffer) == KVD_OK, "%s",
+		     kvd_client_error(e->client));
+	ENGINE_CHECK(kvd_put(e->session, "long", 4, value, bytes, NULL) == KVD_OK, "%s",
+		     kvd_session_error(e->session));
+	static struct histogram get;
+	histogram_clear(&get);
+	for (uint64_t i = 0; i < rounds; i++) {
+		uint64_t begin = clock_ns();
+		ENGINE_CHECK(kvd_get(e->session, "long", 4, value, bytes, &got, NULL) == KVD_OK &&
+				     got == bytes, "%s", kvd_session_error(e->session));
+		histogram_record(&get, clock_ns() - begin);
+	}
+	figure("mb_per_s", (double)bytes * 1000 / (double)histogram_percentile(&get, 50));
+	kvd_buffer_delete(&buffer);
+	free(value);
+}
