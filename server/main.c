@@ -175,7 +175,8 @@ static void say_ready(const struct host *h)
 		log_info("durable in %s: if this machine dies, changes of the last %d ms and of one sync "
 			 "may be lost; if kvd dies, none", s->options.durable.dir,
 			 s->options.durable.lag_ms);
-	pages_tell(s);
+	if (!s->verbs->soft) /* whose memory is shared, and populated as it is used */
+		hugepages_tell(s->table->base, s->table->bytes);
 	for (unsigned i = 1; i < h->server_count; i++) {
 		const struct server *n = &h->servers[i];
 		log_info("namespace %s: %s of memory, %u worker%s, %llu lock stripes; %s", n->name,

@@ -3,6 +3,8 @@
  * A backup is made by a thread of its own, because on another file system it copies
  * everything; on the same one it is links, and takes a moment.  One at a time.
  */
+#include "server/durable/backup.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

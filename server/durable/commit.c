@@ -18,8 +18,8 @@
 
 #include "common/log.h"
 #include "server/durable/db.h"
+#include "server/durable/folder.h"
 #include "server/durable/impl.h"
-#include "server/store/store.h"
 
 #define REOPEN_NS 1000000000ull
 
@@ -36,7 +36,7 @@ static void set_failing(struct durable *d, const char *why)
 
 static bool has_room(struct durable *d, uint64_t batch_bytes)
 {
-	uint64_t have = durable_free_bytes(d), need = d->reserve_bytes + 2 * batch_bytes;
+	uint64_t have = folder_free_bytes(d->options.dir), need = d->reserve_bytes + 2 * batch_bytes;
 	/* Some more before it goes on, lest it come and go. */
 	bool ok = have >= need + (d->is_full ? need / 8 : 0);
 	char why[512];
@@ -64,7 +64,7 @@ static void count_commit(struct durable *d, uint64_t changes, uint64_t begun_ns)
 static int write_list(struct durable *d, struct durable_op *list, bool sync, struct err *err)
 {
 	uint64_t begun_ns = clock_ns(), changes = 0;
-	uint64_t offset = clock_read_ns(CLOCK_REALTIME) / 1000000 - store_clock_ms(d->store);
+	uint64_t offset = clock_read_ns(CLOCK_REALTIME) / 1000000 - d->clock.now_ms(d->clock.arg);
 
 	for (const struct durable_op *op = list; op; op = op->next)
 		for (unsigned i = 0; i < op->count; i++, changes++)
@@ -133,7 +133,7 @@ static void reopen(struct durable *d)
 	bool ok;
 
 	d->reopen_ns = clock_ns() + REOPEN_NS;
-	if (durable_free_bytes(d) < 2 * d->reserve_bytes)
+	if (folder_free_bytes(d->options.dir) < 2 * d->reserve_bytes)
 		return;
 	pthread_rwlock_wrlock(&d->db_lock);
 	db_close(&d->db);

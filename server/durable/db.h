@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * db.h -- the database on disk, as durable.c uses it.
+ * db.h -- the database on disk: RocksDB, or none.
  *
  * A record's key is the lower 16 bits of the key's second hash, which the index does not
- * use, big-endian, and the key: so parts of the database of equal size can be read in parallel, and how far a
- * walk is can be told.  Its value is struct db_head and the value.  Keys of one byte
+ * use, big-endian, and the key.  So parts of the database of equal size can be read in
+ * parallel, and how far a walk is can be told.  Its value is struct db_head and the value.  Keys of one byte
  * are the database's own.
  */
 #ifndef SERVER_DURABLE_DB_H
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "server/durable/durable.h"
+#include "server/durable/queue.h"
 
 #define DB_PARTS 65536u /* values of the prefix */
 

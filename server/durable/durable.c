@@ -10,11 +10,11 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/statvfs.h>
 #include <time.h>
 
 #include "common/log.h"
 #include "server/durable/db.h"
+#include "server/durable/folder.h"
 #include "server/durable/impl.h"
 
 /* ------------------------------------------------------------------------ sync */
@@ -69,13 +69,15 @@ static void init_cond(pthread_cond_t *cond)
 	pthread_condattr_destroy(&attr);
 }
 
-int durable_open(const struct durable_options *options, struct durable **out, struct err *err)
+int durable_open(const struct durable_options *options, struct durable_clock clock,
+		 struct durable **out, struct err *err)
 {
 	struct durable *d = calloc(1, sizeof *d);
 
 	if (!d)
 		return err_set(err, -1, "out of memory");
 	d->options = *options;
+	d->clock = clock;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_mutex_init(&d->backup.lock, NULL);
 	pthread_rwlock_init(&d->db_lock, NULL);
@@ -92,11 +94,10 @@ int durable_open(const struct durable_options *options, struct durable **out, st
 	return 0;
 }
 
-int durable_start(struct durable *d, struct store *store, struct err *err)
+int durable_start(struct durable *d, struct err *err)
 {
 	int rc = 0;
 
-	d->store = store;
 	if (d->options.durability == DURABILITY_ASYNC) {
 		rc = pthread_create(&d->sync_thread, NULL, run_syncs, d);
 		d->has_sync_thread = !rc;
@@ -144,13 +145,6 @@ void durable_close(struct durable **out)
 	free(d);
 }
 
-uint64_t durable_free_bytes(const struct durable *d)
-{
-	struct statvfs fs;
-
-	return statvfs(d->options.dir, &fs) ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
-}
-
 void durable_stats(struct durable *d, struct durable_stats *s)
 {
 	uint64_t oldest = atomic_load(&d->syncing_ns), unsynced = atomic_load(&d->unsynced_ns);
@@ -167,7 +161,7 @@ void durable_stats(struct durable *d, struct durable_stats *s)
 		.pending = atomic_load(&d->pending),
 		.lag_ns = oldest ? clock_ns() - oldest : 0,
 		.commit_ns = atomic_load(&d->commit_ns),
-		.disk_free_bytes = durable_free_bytes(d),
+		.disk_free_bytes = folder_free_bytes(d->options.dir),
 		.loaded_keys = d->loaded_keys,
 		.load_ns = d->load_ns,
 	};

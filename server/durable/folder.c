@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define MARKER "KVD-DATA"
@@ -102,4 +103,11 @@ int folder_look(const char *dir, uint64_t *newest, struct err *err)
 		return 0;
 	return err_set(err, -1, "%s has files in it that are not kvd's (no " MARKER "): name another "
 		       "folder, or restore what is missing", dir);
+}
+
+uint64_t folder_free_bytes(const char *dir)
+{
+	struct statvfs fs;
+
+	return statvfs(dir, &fs) ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
 }

@@ -21,4 +21,7 @@ int folder_look(const char *dir, uint64_t *newest, struct err *err);
 int folder_begin(const char *dir, struct err *err);
 int folder_complete(const char *dir, uint64_t newest, struct err *err);
 
+/* Room on its disk; UINT64_MAX if that can't be told. */
+uint64_t folder_free_bytes(const char *dir);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* impl.h -- what the files of durable.h share. */
+/* impl.h -- an open database, for the files of this folder. */
 #ifndef SERVER_DURABLE_IMPL_H
 #define SERVER_DURABLE_IMPL_H
 
@@ -24,7 +24,7 @@ struct backup {
 
 struct durable {
 	struct durable_options options;
-	struct store *store;
+	struct durable_clock clock;
 	pthread_rwlock_t db_lock;
 	struct db *db; /* NULL between two openings */
 	uint64_t reserve_bytes;
@@ -66,9 +66,6 @@ static inline struct timespec durable_in_ns(uint64_t ns)
 	return (struct timespec){ .tv_sec = (time_t)(at / 1000000000ull),
 				  .tv_nsec = (long)(at % 1000000000ull) };
 }
-
-/* Room on the disk; UINT64_MAX if that can't be told. */
-uint64_t durable_free_bytes(const struct durable *d);
 
 /* ---- queue.c ---- */
 void durable_give_back(struct durable *d, struct durable_op *list, enum durable_result result);

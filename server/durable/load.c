@@ -3,9 +3,8 @@
  * Filling the table from the database.
  *
  * Threads take parts of the database, in an order that has nothing to do with the
- * index's: in the order of the index all keys would go to its first buckets while it is
- * small, and these would grow long before it does.  There are more threads than workers, because one only reads where another computes; the
- * memory of items comes from the workers' heaps, which therefore have a lock here.
+ * index's.  In the order of the index all keys would go to its first buckets while it is
+ * small, and these would grow long before it does.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,18 +16,17 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "server/durable/db.h"
+#include "server/durable/durable.h"
 #include "server/durable/impl.h"
-#include "server/store/store.h"
 
 #define STEP_PARTS 256u
 #define STEPS (DB_PARTS / STEP_PARTS)
-#define THREADS_MAX 16u
 #define TELL_NS 5000000000ull
 #define LOOK_MS 100
 
 struct load {
 	struct durable *durable;
-	struct store *store;
+	const struct durable_sink *sink;
 	uint64_t wall_ms, clock_ms; /* the same instant in both clocks */
 	_Atomic uint32_t next;      /* step */
 	_Atomic uint64_t parts_done;
@@ -43,8 +41,7 @@ struct load {
 
 struct loader {
 	struct load *load;
-	struct store_worker worker;
-	pthread_mutex_t *heap_lock;
+	unsigned number;
 	pthread_t thread;
 	uint32_t part; /* that it is at */
 	uint64_t keys, bytes;
@@ -79,11 +76,30 @@ static bool convert_expiry(const struct load *l, uint64_t wall_ms, uint64_t *exp
 	return true;
 }
 
+static void refuse(struct loader *o, const struct db_item *item, int why)
+{
+	struct load *l = o->load;
+	struct err err;
+
+	count(o);
+	if (why == ENOMEM)
+		err_set(&err, -1, "the data in %s does not fit: %llu keys of %llu MiB were loaded when "
+			"the memory was full; start kvd with more --memory",
+			l->durable->options.dir, (unsigned long long)atomic_load(&l->keys),
+			(unsigned long long)atomic_load(&l->bytes) >> 20);
+	else
+		err_set(&err, -1, "%s has a key of %zu bytes, which is not one that this kvd stores",
+			l->durable->options.dir, item->key_bytes);
+	give_up(l, &err);
+}
+
 static int load_item(void *arg, const struct db_item *item)
 {
 	struct loader *o = arg;
 	struct load *l = o->load;
-	uint64_t expiry_ms;
+	struct durable_record r = { .key = item->key, .key_bytes = (unsigned)item->key_bytes,
+				    .value = item->value, .value_bytes = item->value_bytes,
+				    .version = item->head.version };
 
 	if (atomic_load_explicit(&l->stop, memory_order_relaxed))
 		return 1;
@@ -93,29 +109,18 @@ static int load_item(void *arg, const struct db_item *item)
 		o->part = item->part;
 		count(o);
 	}
-	if (!convert_expiry(l, item->head.expiry_ms, &expiry_ms)) {
+	if (!convert_expiry(l, item->head.expiry_ms, &r.expiry_ms)) {
 		atomic_fetch_add_explicit(&l->expired, 1, memory_order_relaxed);
 		return 0;
 	}
-	int status = store_load(&o->worker, o->heap_lock, item->key, (unsigned)item->key_bytes,
-				item->value, item->value_bytes, item->head.version, expiry_ms);
-	if (status == WIRE_OK) {
-		o->keys++;
-		o->bytes += item->key_bytes + item->value_bytes;
-		return 0;
+	int rc = l->sink->load(l->sink->arg, o->number, &r);
+	if (rc) {
+		refuse(o, item, rc);
+		return 1;
 	}
-	count(o);
-	struct err err;
-	if (status == WIRE_EMEMORY)
-		err_set(&err, -1, "the data in %s does not fit: %llu keys of %llu MiB were loaded when "
-			"the memory was full; start kvd with more --memory",
-			l->durable->options.dir, (unsigned long long)atomic_load(&l->keys),
-			(unsigned long long)atomic_load(&l->bytes) >> 20);
-	else
-		err_set(&err, -1, "%s has a key of %zu bytes, which is not one that this kvd stores",
-			l->durable->options.dir, item->key_bytes);
-	give_up(l, &err);
-	return 1;
+	o->keys++;
+	o->bytes += item->key_bytes + item->value_bytes;
+	return 0;
 }
 
 static void *run(void *arg)
@@ -158,15 +163,6 @@ static void tell(const struct load *l, uint64_t *told_ns)
 			 100 * share, (unsigned long long)keys, (double)keys / s, left);
 }
 
-static unsigned pick_threads(unsigned workers)
-{
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned n = cpus > 0 ? (unsigned)cpus : 1;
-
-	n = n > workers ? n : workers;
-	return n < THREADS_MAX ? n : THREADS_MAX;
-}
-
 static void finish(struct load *l, unsigned threads)
 {
 	struct durable *d = l->durable;
@@ -178,7 +174,7 @@ static void finish(struct load *l, unsigned threads)
 	d->loaded_keys = keys;
 	d->load_ns = ns;
 	/* Who read a version before may come back with it: more than any that was lost. */
-	store_set_version(l->store, db_version(d->db) + (1u << 20));
+	l->sink->set_version(l->sink->arg, db_version(d->db) + (1u << 20));
 	log_info("loaded %llu keys of %.1f MB from %s in %.2f s, %.0f a second, with %u threads%s",
 		 (unsigned long long)keys, (double)atomic_load(&l->bytes) / 1e6, d->options.dir,
 		 (double)ns / 1e9, (double)keys * 1e9 / (double)(ns ? ns : 1), threads,
@@ -210,40 +206,26 @@ static int run_all(struct load *l, struct loader *loaders, unsigned threads,
 	return rc;
 }
 
-int durable_load(struct durable *d, struct store *store, struct store_worker *const *workers,
-		 unsigned worker_count, bool (*stop)(void *arg), void *arg, struct err *err)
+int durable_load(struct durable *d, const struct durable_sink *sink, unsigned threads,
+		 bool (*stop)(void *arg), void *arg, struct err *err)
 {
-	unsigned threads = pick_threads(worker_count);
-	struct timespec wall;
-	struct load l = { .durable = d, .store = store, .begun_ns = clock_ns() };
+	struct load l = { .durable = d, .sink = sink, .begun_ns = clock_ns() };
 	struct loader *loaders = calloc(threads, sizeof *loaders);
-	pthread_mutex_t *locks = calloc(worker_count, sizeof *locks);
-	struct layout_scratch *scratches = calloc(threads, sizeof *scratches);
 	int rc = ENOMEM;
 
-	if (!loaders || !locks || !scratches)
+	if (!loaders)
 		goto out;
-	clock_gettime(CLOCK_REALTIME, &wall);
-	l.wall_ms = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000;
-	l.clock_ms = store_clock_ms(store);
+	l.wall_ms = clock_read_ns(CLOCK_REALTIME) / 1000000;
+	l.clock_ms = d->clock.now_ms(d->clock.arg);
 	pthread_mutex_init(&l.err_lock, NULL);
-	for (unsigned i = 0; i < worker_count; i++)
-		pthread_mutex_init(&locks[i], NULL);
-	for (unsigned i = 0; i < threads; i++) {
-		loaders[i] = (struct loader){ .load = &l, .worker = *workers[i % worker_count],
-					      .heap_lock = &locks[i % worker_count] };
-		loaders[i].worker.scratch = &scratches[i];
-	}
+	for (unsigned i = 0; i < threads; i++)
+		loaders[i] = (struct loader){ .load = &l, .number = i };
 	rc = run_all(&l, loaders, threads, stop, arg);
-	for (unsigned i = 0; i < worker_count; i++)
-		pthread_mutex_destroy(&locks[i]);
 	pthread_mutex_destroy(&l.err_lock);
 	if (!rc && !l.failed && !atomic_load(&l.stop))
 		finish(&l, threads);
 out:
 	free(loaders);
-	free(locks);
-	free(scratches);
 	if (rc)
 		return err_set_errno(err, -1, rc, "can't load %s", d->options.dir);
 	if (l.failed)

@@ -9,6 +9,8 @@
  * were, half as long as that sync took at the most, and not at all for a while when they
  * did not come.
  */
+#include "server/durable/queue.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

@@ -18,6 +18,9 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "server/lock/config.h"
+#include "server/platform/affinity.h"
+#include "server/store/load.h"
+#include "server/table/heap.h"
 #include "server/worker/server.h"
 
 /* Half the CPUs that it may use, so that clients on this machine have some. */
@@ -63,6 +66,22 @@ static void wake_workers(void *arg)
 		worker_wake(&s->workers[i]);
 }
 
+/* Of the device; -1: none. */
+static int numa_node(const struct server *s)
+{
+	return affinity_node(s->verbs->soft ? NULL : s->ctx->device->name);
+}
+
+static void bind_memory(const struct server *s)
+{
+	const struct table *t = s->table;
+	int node = numa_node(s);
+
+	if (affinity_bind(node, t->base, t->bytes) &&
+	    affinity_bind(node, (void *)t->locks, t->locks_bytes))
+		log_info("memory and workers on NUMA node %d, the device's", node);
+}
+
 static int make_table(struct server *s, struct err *err)
 {
 	int rc;
@@ -72,7 +91,7 @@ static int make_table(struct server *s, struct err *err)
 		return err_set_errno(err, -1, errno, "can't allocate a protection domain");
 	if (table_new(s->verbs, s->options.memory_bytes, s->worker_count, &s->table, err))
 		return -1;
-	affinity_bind_memory(s);
+	bind_memory(s);
 	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
 		return -1;
 	s->store->wake = wake_workers;
@@ -123,7 +142,8 @@ int server_new(struct server *s, struct err *err)
 		return -1;
 	if (s->options.durable.dir && *s->name && name_folder(s, s->options.durable.dir, err))
 		return -1;
-	if (s->options.durable.dir && durable_open(&s->options.durable, &s->durable, err))
+	if (s->options.durable.dir && durable_open(&s->options.durable, store_durable_clock(s->store),
+						    &s->durable, err))
 		return -1;
 	s->fates = fates_new();
 	s->news = news_new();
@@ -154,8 +174,8 @@ int server_load(struct server *s, struct err *err)
 		return 0;
 	for (unsigned i = 0; i < s->worker_count; i++)
 		workers[i] = &s->workers[i].store;
-	if (durable_load(s->durable, s->store, workers, s->worker_count, is_to_stop, s, err) ||
-	    durable_start(s->durable, s->store, err))
+	if (store_load(s->store, s->durable, workers, s->worker_count, is_to_stop, s, err) ||
+	    durable_start(s->durable, err))
 		return -1;
 	s->store->durable = s->durable;
 	return 0;
@@ -163,9 +183,16 @@ int server_load(struct server *s, struct err *err)
 
 int server_start(struct server *s, struct err *err)
 {
-	for (unsigned i = 0; i < s->worker_count; i++)
+	int node = numa_node(s);
+	char where[128];
+
+	for (unsigned i = 0; i < s->worker_count; i++) {
 		if (worker_start(&s->workers[i], err))
 			return -1;
+		affinity_pin(s->workers[i].thread, node, s->worker_first + i,
+			     s->host->worker_count, where, sizeof where);
+		log_debug("worker %u runs on %s", i, where);
+	}
 	return 0;
 }
 

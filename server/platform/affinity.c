@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Placement: workers and table on the NIC's NUMA node.
- */
+#include "server/platform/affinity.h"
+
 #include <errno.h>
 #include <numa.h>
 #include <numaif.h>
@@ -12,7 +11,6 @@
 #include <dirent.h>
 
 #include "common/log.h"
-#include "server/worker/server.h"
 
 static int read_node(const char *path)
 {
@@ -50,22 +48,20 @@ static int netdev_node(const char *device)
 	return read_node(path);
 }
 
-int affinity_device_node(const struct server *s)
+int affinity_node(const char *device)
 {
 	char path[512];
 
-	if (s->verbs->soft || numa_available() < 0)
+	if (!device || numa_available() < 0)
 		return -1;
-	const char *name = s->ctx->device->name;
-	snprintf(path, sizeof path, "/sys/class/infiniband/%s/device/numa_node", name);
+	snprintf(path, sizeof path, "/sys/class/infiniband/%s/device/numa_node", device);
 	int node = read_node(path);
-	return node >= 0 ? node : netdev_node(name);
+	return node >= 0 ? node : netdev_node(device);
 }
 
-/* The CPUs that this process may use, of the device's node if it has one. */
-static void allowed_cpus(const struct server *s, cpu_set_t *set)
+/* The CPUs that this process may use, of the node if there is one. */
+static void allowed_cpus(int node, cpu_set_t *set)
 {
-	int node = affinity_device_node(s);
 	cpu_set_t all;
 
 	CPU_ZERO(&all);
@@ -84,17 +80,14 @@ static void allowed_cpus(const struct server *s, cpu_set_t *set)
 		*set = all;
 }
 
-/*
- * A core of its own for each worker where the node has at least twice as many;
- * otherwise all of the node's, since a clients' thread would have to share it.
- */
-void affinity_pin(const struct server *s, unsigned worker, char *text, size_t text_bytes)
+void affinity_pin(pthread_t thread, int node, unsigned number, unsigned count, char *text,
+		  size_t text_bytes)
 {
 	cpu_set_t set;
-	int skip = (int)(s->worker_first + worker);
+	int skip = (int)number;
 
-	allowed_cpus(s, &set);
-	if (CPU_COUNT(&set) >= (int)(2 * s->host->worker_count)) {
+	allowed_cpus(node, &set);
+	if (CPU_COUNT(&set) >= (int)(2 * count)) {
 		cpu_set_t one;
 		CPU_ZERO(&one);
 		for (int i = 0; i < CPU_SETSIZE; i++)
@@ -102,32 +95,23 @@ void affinity_pin(const struct server *s, unsigned worker, char *text, size_t te
 				CPU_SET(i, &one);
 		set = one;
 	}
-	if (sched_setaffinity(0, sizeof set, &set))
-		log_warn("can't pin worker %u: %s", worker, strerror(errno));
+	int rc = pthread_setaffinity_np(thread, sizeof set, &set);
+	if (rc)
+		log_warn("can't pin worker %u: %s", number, strerror(rc));
 	int n = snprintf(text, text_bytes, "cpus");
 	for (int i = 0; i < CPU_SETSIZE && n > 0 && (size_t)n < text_bytes; i++)
 		if (CPU_ISSET(i, &set))
 			n += snprintf(text + n, text_bytes - (size_t)n, " %d", i);
 }
 
-/* Pages that were touched already, the table's first, move there. */
-static void bind_to(void *memory, uint64_t bytes, int node)
+bool affinity_bind(int node, void *memory, uint64_t bytes)
 {
+	if (node < 0 || numa_max_node() == 0)
+		return false;
 	struct bitmask *nodes = numa_allocate_nodemask();
-
 	numa_bitmask_setbit(nodes, (unsigned)node);
 	if (mbind(memory, bytes, MPOL_BIND, nodes->maskp, nodes->size + 1, MPOL_MF_MOVE))
 		log_warn("can't have memory on NUMA node %d: %s", node, strerror(errno));
 	numa_free_nodemask(nodes);
-}
-
-void affinity_bind_memory(const struct server *s)
-{
-	int node = affinity_device_node(s);
-
-	if (node < 0 || numa_max_node() == 0)
-		return;
-	bind_to(s->table->base, s->table->bytes, node);
-	bind_to((void *)s->table->locks, s->table->locks_bytes, node);
-	log_info("memory and workers on NUMA node %d, the device's", node);
+	return true;
 }

@@ -6,12 +6,11 @@
 
 #include "common/log.h"
 #include "common/opt.h"
-#include "server/worker/server.h"
 
 /* Of the mappings that overlap the table, as the kernel counts them. */
-static uint64_t huge_bytes(const struct table *t)
+static uint64_t huge_bytes(const void *table, uint64_t bytes)
 {
-	uint64_t low = (uintptr_t)t->base, high = low + t->bytes, from, to, kib, sum = 0;
+	uint64_t low = (uintptr_t)table, high = low + bytes, from, to, kib, sum = 0;
 	FILE *f = fopen("/proc/self/smaps", "re");
 	bool inside = false;
 	char line[512];
@@ -24,21 +23,18 @@ static uint64_t huge_bytes(const struct table *t)
 	}
 	if (f)
 		fclose(f);
-	return sum < t->bytes ? sum : t->bytes;
+	return sum < bytes ? sum : bytes;
 }
 
-void pages_tell(const struct server *s)
+void hugepages_tell(const void *table, uint64_t bytes)
 {
-	char huge[32], all[32];
-	uint64_t bytes;
+	char text[32], all[32];
+	uint64_t huge = huge_bytes(table, bytes);
 
-	if (s->verbs->soft)
-		return; /* its memory is shared, and populated as it is used */
-	bytes = huge_bytes(s->table);
-	opt_format_size(s->table->bytes, all, sizeof all);
-	if (bytes)
+	opt_format_size(bytes, all, sizeof all);
+	if (huge)
 		log_info("%s of the table's %s are in huge pages",
-			 opt_format_size(bytes, huge, sizeof huge), all);
+			 opt_format_size(huge, text, sizeof text), all);
 	else
 		log_info("none of the table's %s is in huge pages, so the device's page tables are large: "
 			 "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and start kvd again",

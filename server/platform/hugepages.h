@@ -3,9 +3,9 @@
 #ifndef SERVER_PLATFORM_HUGEPAGES_H
 #define SERVER_PLATFORM_HUGEPAGES_H
 
-struct server;
+#include <stdint.h>
 
-/* One line in the log; of a device whose registration populates the table. */
-void pages_tell(const struct server *server);
+/* One line in the log.  Of a device whose registration populated the table. */
+void hugepages_tell(const void *table, uint64_t bytes);
 
 #endif

@@ -22,6 +22,7 @@
 
 #include "common/clock.h"
 #include "server/store/change.h"
+#include "server/table/heap.h"
 
 #define SCAN_PAGES 4096u
 #define PASSES_MAX 12u

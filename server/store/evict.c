@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 
 #include "server/store/change.h"
+#include "server/table/heap.h"
 
 #define STEP_SHIFT 6u /* no two items begin in the same 64 bytes */
 #define USES_MAX 3u

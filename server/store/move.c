@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/store/change.h"
+#include "server/table/heap.h"
 
 /*
  * The key of what seems to be a live item in a slot that others may write: by words, as

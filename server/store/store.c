@@ -21,6 +21,7 @@
  * old location are kept out by versions that never repeat (11) and the checksum.
  */
 #include "server/store/change.h"
+#include "server/table/heap.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -90,12 +91,6 @@ int store_worker_init(struct store_worker *w, struct store *store, unsigned id)
 void store_worker_fini(struct store_worker *w)
 {
 	heap_delete(&w->heap);
-}
-
-void store_set_version(struct store *s, uint64_t version)
-{
-	if (atomic_load(&s->version) < version)
-		atomic_store(&s->version, version);
 }
 
 bool store_fits(const struct store *s, uint64_t item_bytes)
@@ -649,38 +644,5 @@ int store_expire(struct store_worker *w, const struct store_change *c)
 		return STORE_ASIDE;
 	}
 	work_remove(w, &k);
-	return WIRE_OK;
-}
-
-/* -------------------------------------------------------------------- load */
-
-int store_load(struct store_worker *w, pthread_mutex_t *heap_lock, const void *key,
-	       unsigned key_bytes, const void *value, uint64_t value_bytes, uint64_t version,
-	       uint64_t expiry_ms)
-{
-	struct store *s = w->store;
-	struct index_spot spot;
-	struct index_entry entry;
-
-	if (!key_bytes || key_bytes > LAYOUT_KEY_BYTES_MAX || value_bytes > LAYOUT_VALUE_BYTES_MAX ||
-	    version > LAYOUT_VERSION_MAX)
-		return WIRE_EINVALID;
-	pthread_mutex_lock(heap_lock);
-	struct layout_item *item = store_item_new(w, key, key_bytes, value_bytes, expiry_ms);
-	pthread_mutex_unlock(heap_lock);
-	if (!item)
-		return WIRE_EMEMORY;
-	memcpy(item->data + key_bytes, value, value_bytes);
-	item->checksum = item_checksum(s, item, version);
-	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
-	index_lock(s->index, hash_key(s->table->hash_seed, key, key_bytes), &spot);
-	bool ok = index_insert(s->index, &spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
-			       layout_len_encode(item_bytes(item)), &entry);
-	index_unlock(s->index, &spot);
-	if (!ok)
-		return WIRE_EMEMORY; /* the item is not freed: this is the end */
-	atomic_fetch_add_explicit(&s->value_bytes, value_bytes, memory_order_relaxed);
-	expire_note(s->expire, 0, expiry_ms);
-	index_grow(s->index);
 	return WIRE_OK;
 }

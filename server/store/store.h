@@ -134,17 +134,6 @@ int commit_end(struct store_worker *worker, struct commit *commit, struct store_
 int commit_begin(struct store_worker *worker, struct commit *commit);
 
 /*
- * A key from the database, which is not there yet; before anybody else uses the store.
- * heap_lock guards the worker's heap.  WIRE_EMEMORY, WIRE_EINVALID: not a key or value
- * that can be.
- */
-int store_load(struct store_worker *worker, pthread_mutex_t *heap_lock, const void *key,
-	       unsigned key_bytes, const void *value, uint64_t value_bytes, uint64_t version,
-	       uint64_t expiry_ms);
-/* The versions that are given out are higher than this. */
-void store_set_version(struct store *store, uint64_t version);
-
-/*
  * A change found no memory (WIRE_EMEMORY), or no place in the index (WIRE_ECROWDED): true
  * if it is to be tried again at once; else *status is what is to become of it.  `tries`:
  * how often that was.  Caller: holds nothing.

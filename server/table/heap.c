@@ -11,7 +11,7 @@
  * so what the region has given out is what the items need.  The thread cache in
  * front of it takes the edge off.
  */
-#include "server/table/region.h"
+#include "server/table/heap.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -17,8 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/table/index_bucket.h"
+#include "server/table/index_grow.h"
+#include "server/table/index_node.h"
+#include "server/table/index_segment.h"
 #include "server/table/match.h"
-#include "server/table/index_impl.h"
 
 #define ITEM_PREFETCH_BYTES 256u /* the rest of a longer one comes by itself */
 
@@ -138,68 +141,6 @@ bool index_find(struct index *x, const struct index_spot *s, const void *key, un
 	       find_in(x, s->bucket[1], fp, key, key_bytes, e);
 }
 
-static unsigned free_words(const struct words *w, unsigned *first)
-{
-	unsigned n = 0;
-
-	for (unsigned i = w->count; i-- > 0;) {
-		if (layout_word_is_empty(get(w->at, i))) {
-			*first = i;
-			n++;
-		}
-	}
-	return n;
-}
-
-/*
- * Hangs a node behind full words and puts the entry that stood in the last of
- * them, and the new one, into it, before it is linked.
- */
-static bool extend(struct index *x, const struct words *w, unsigned epoch, uint64_t word,
-		   bool growing, struct index_entry *e)
-{
-	const uint64_t mask = x->table->unit_mask;
-	unsigned last = w->count - 1;
-	uint64_t link = index_node_new(x, epoch, growing), moved = get(w->at, last);
-
-	if (!link)
-		return false;
-	_Atomic uint64_t *node = words_at(x, layout_word_offset(link, mask));
-	put(node, 0, moved, epoch);
-	put(node, 1, word, epoch);
-	link |= layout_filter(layout_word_fp(moved, mask), mask) |
-		layout_filter(layout_word_fp(word, mask), mask);
-	put(w->at, last, link, epoch);
-	*e = (struct index_entry){ .at = node + 1, .word = get(node, 1), .bucket = ~0ull,
-				   .slot = 1 };
-	return true;
-}
-
-/* Adds a word to a bucket or its overflow. */
-bool index_add(struct index *x, uint64_t bucket, unsigned epoch, uint64_t word, bool growing,
-	       struct index_entry *e)
-{
-	const uint64_t mask = x->table->unit_mask;
-	struct words w = words_of(x, bucket);
-	unsigned slot;
-
-	for (;;) {
-		if (free_words(&w, &slot)) {
-			put(w.at, slot, word, epoch);
-			*e = (struct index_entry){ .at = w.at + slot, .word = get(w.at, slot),
-						   .bucket = w.bucket, .slot = slot };
-			return true;
-		}
-		uint64_t link = link_of(&w);
-		if (!link)
-			return extend(x, &w, epoch, word, growing, e);
-		/* Readers have to know that it may be there before it is. */
-		link |= layout_filter(layout_word_fp(word, mask), mask);
-		put(w.at, w.count - 1, link, epoch);
-		next_node(x, &w);
-	}
-}
-
 /* Words behind a bucket's own, until there are too many. */
 static unsigned words_behind(struct index *x, uint64_t bucket)
 {
@@ -215,7 +156,7 @@ static unsigned words_behind(struct index *x, uint64_t bucket)
 static bool choose(struct index *x, const struct index_spot *s, unsigned *which)
 {
 	struct words w[2] = { words_of(x, s->bucket[0]), words_of(x, s->bucket[1]) };
-	unsigned slot, room[2] = { free_words(&w[0], &slot), free_words(&w[1], &slot) };
+	unsigned slot, room[2] = { index_free_words(&w[0], &slot), index_free_words(&w[1], &slot) };
 
 	*which = room[1] > room[0];
 	if (room[*which])
@@ -273,7 +214,7 @@ int index_new(struct table *table, struct index **index)
 		return rc;
 	memset(x, 0, sizeof *x);
 	x->table = table;
-	x->pool_reserve = NODES_RESERVED;
+	x->pool_reserve = INDEX_NODES_RESERVED;
 	pthread_mutex_init(&x->pool_lock, NULL);
 	for (uint64_t b = 0; b < LAYOUT_BUCKETS_MIN; b++) {
 		if (!index_ensure_segment(x, b)) {

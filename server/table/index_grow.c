@@ -13,10 +13,13 @@
  * How much a bucket holds is not taken for granted: `content` grows with it, before
  * anything is changed, as do the nodes that it may need.
  */
-#include <stdlib.h>
-#include <string.h>
+#include "server/table/index_grow.h"
 
-#include "server/table/index_impl.h"
+#include <stdlib.h>
+
+#include "server/table/index_bucket.h"
+#include "server/table/index_node.h"
+#include "server/table/index_segment.h"
 
 /* Grow above 81 % of the buckets' words.  Overflow nodes don't count: they would
  * keep the index small, and so make more of themselves. */
@@ -157,23 +160,6 @@ static void write_anew(struct index *x, uint64_t p, unsigned epoch, struct conte
 		index_node_delete(x, c->node[i]);
 }
 
-bool index_ensure_segment(struct index *x, uint64_t bucket)
-{
-	struct table *t = x->table;
-	uint64_t per = t->segment_bytes / LAYOUT_BUCKET_BYTES, i = bucket / per;
-
-	if (i >= t->dir_entries)
-		return false;
-	if (atomic_load_explicit(&t->dir[i], memory_order_relaxed))
-		return true;
-	uint8_t *segment = region_alloc(t->region, t->segment_bytes, REGION_PAGE_BYTES);
-	if (!segment)
-		return false;
-	memset(segment, 0, t->segment_bytes);
-	atomic_store_explicit(&t->dir[i], table_offset(t, segment), memory_order_release);
-	return true;
-}
-
 /* The buckets of the group to be expanded next, the new one last. */
 struct group {
 	uint64_t bucket[4];
@@ -235,7 +221,7 @@ static bool prepare(struct index *x, const struct group *g)
 		if (!collect(x, g->bucket[j], g->epoch, &x->content[j]))
 			return false;
 	size_t nodes = nodes_for(x->content, g->n);
-	return nodes <= NODES_RESERVED || index_nodes_reserve(x, nodes);
+	return nodes <= INDEX_NODES_RESERVED || index_nodes_reserve(x, nodes);
 }
 
 /* One more bucket.  False if there is no memory. */
@@ -246,7 +232,7 @@ static bool expand(struct index *x)
 
 	next_group(buckets, &g);
 	if (g.epoch / 2 >= LAYOUT_LEVEL_MAX || !index_ensure_segment(x, buckets) ||
-	    !index_nodes_reserve(x, NODES_RESERVED))
+	    !index_nodes_reserve(x, INDEX_NODES_RESERVED))
 		return false;
 	lock_group(x, &g, true);
 	bool ok = prepare(x, &g);
@@ -265,8 +251,10 @@ static bool expand(struct index *x)
 
 static bool is_over_load(const struct index *x)
 {
-	uint64_t words = LAYOUT_BUCKET_WORDS * index_buckets(x);
-	return index_keys(x) * LOAD_DENOMINATOR > words * LOAD_NUMERATOR;
+	uint64_t words = LAYOUT_BUCKET_WORDS *
+			 atomic_load_explicit(&x->buckets, memory_order_relaxed);
+	return atomic_load_explicit(&x->keys, memory_order_relaxed) * LOAD_DENOMINATOR >
+	       words * LOAD_NUMERATOR;
 }
 
 void index_grow(struct index *x)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* index_impl.h -- between the parts of the index: index.c, index_node.c, index_grow.c. */
+/* index_impl.h -- what the parts of the index share: its state, its locks, its words. */
 #ifndef SERVER_TABLE_INDEX_IMPL_H
 #define SERVER_TABLE_INDEX_IMPL_H
 
@@ -15,8 +15,6 @@
  * all of them.  An expansion may bring the keys of two such buckets together.
  */
 #define BUCKET_WORDS_MAX 224u
-/* What expansions of groups that are not crowded may need in overflow nodes. */
-#define NODES_RESERVED 512u
 
 struct lock {
 	atomic_flag held;
@@ -129,24 +127,5 @@ static inline bool next_node(struct index *x, struct words *w)
 	*w = (struct words){ words_at(x, layout_word_offset(link, x->table->unit_mask)), LAYOUT_NODE_WORDS, ~0ull };
 	return true;
 }
-
-/* index.c: adds a word to a bucket or its overflow; false: no memory for a node.
- * `growing`: as a part of an expansion, for which the nodes are reserved. */
-bool index_add(struct index *index, uint64_t bucket, unsigned epoch, uint64_t word, bool growing,
-	       struct index_entry *entry);
-
-/* index_node.c: overflow nodes */
-/*
- * A node with all words empty at `epoch`, and the word that links it; 0: none.
- * Inserts leave a reserve, so that an expansion under way never fails.
- */
-uint64_t index_node_new(struct index *index, unsigned epoch, bool growing);
-void index_node_delete(struct index *index, uint64_t word);
-/* Makes sure that n are free, and that inserts leave them; false: no memory. */
-bool index_nodes_reserve(struct index *index, size_t n);
-
-/* index_grow.c: the segment of a bucket; false: no memory. */
-bool index_ensure_segment(struct index *index, uint64_t bucket);
-void index_grow_fini(struct index *index);
 
 #endif

@@ -3,9 +3,9 @@
  * Overflow nodes: a pool that only grows.  The memory of a node never becomes anything
  * but a node, and the word that links it has its generation.
  */
-#include <stdlib.h>
+#include "server/table/index_node.h"
 
-#include "server/table/index_impl.h"
+#include <stdlib.h>
 
 #define NODES_PER_CHUNK 512u
 

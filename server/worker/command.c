@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "common/log.h"
+#include "server/table/heap.h"
 #include "server/worker/worker_impl.h"
 
 /* What another thread asks of a worker. */

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "server/durable/backup.h"
 #include "server/store/change.h"
 #include "server/store/rmw.h"
 #include "server/worker/request_impl.h"

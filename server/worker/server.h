@@ -398,11 +398,6 @@ const char *stats_op_name(unsigned op);
 /* kvd's figures as JSON; the length. */
 size_t stats_json(const struct server *server, char *buf, size_t buf_bytes);
 
-/* affinity.c */
-int affinity_device_node(const struct server *server);
-void affinity_pin(const struct server *server, unsigned worker, char *text, size_t text_bytes);
-void affinity_bind_memory(const struct server *server);
-
 /* server.c: main thread; 0, or -1 after setting err. */
 /* Makes s the namespace `o` beside `first`, whose device is open, and nothing else is. */
 void server_name(struct server *s, const struct server *first, const struct namespace_options *o);

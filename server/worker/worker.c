@@ -221,10 +221,7 @@ static void *run(void *arg)
 	struct worker *w = arg;
 	uint64_t deadline_ns = 0, beat = 0;
 	int n = 0;
-	char where[128];
 
-	affinity_pin(w->server, w->id, where, sizeof where);
-	log_debug("worker %u runs on %s", w->id, where);
 	compact_join(&w->store);
 	for (;;) {
 		atomic_store_explicit(&w->beat, ++beat, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/lib/fixture.h"
 
-#include "server/table/region.h"
+#include "server/table/heap.h"
 
 #include <errno.h>
 #include <sched.h>

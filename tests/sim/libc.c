@@ -258,9 +258,9 @@ PUBLIC int pthread_join(pthread_t id, void **result)
 }
 
 /* All of a world is on one core. */
-PUBLIC int sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
+PUBLIC int pthread_setaffinity_np(pthread_t id, size_t bytes, const cpu_set_t *set)
 {
-	return sim_me < 0 ? REAL(sched_setaffinity)(pid, bytes, set) : 0;
+	return sim_me < 0 ? REAL(pthread_setaffinity_np)(id, bytes, set) : 0;
 }
 
 /* -------------------------------------------------------------- descriptors */

@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "server/store/change.h"
 #include "server/store/compact.h"
-#include "server/table/region.h"
+#include "server/table/heap.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;

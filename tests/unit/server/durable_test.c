@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "server/store/rmw.h"
-#include "server/durable/durable.h"
+#include "server/store/load.h"
 #include "server/store/txn.h"
 #include "tests/lib/fixture.h"
 
@@ -69,9 +69,9 @@ static void start(void)
 	fixture_new(&f, TABLE_BYTES, 2);
 	port = &f.worker[0].port;
 	durable_port_init(port, wake, NULL);
-	if (durable_open(&options, &durable, &err) ||
-	    durable_load(durable, f.store, workers, 2, never, NULL, &err) ||
-	    durable_start(durable, f.store, &err))
+	if (durable_open(&options, store_durable_clock(f.store), &durable, &err) ||
+	    store_load(f.store, durable, workers, 2, never, NULL, &err) ||
+	    durable_start(durable, &err))
 		fail_msg("%s", err.text);
 	f.store->durable = durable;
 }

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
-#include "server/table/region.h"
+#include "server/table/heap.h"
 
 #define PAGE REGION_PAGE_BYTES
 

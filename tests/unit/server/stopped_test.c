@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 #include "server/store/rmw.h"
-#include "server/table/region.h"
+#include "server/table/heap.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/reader.h"
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/table/heap.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/history.h"
 #include "tests/lib/linear.h"

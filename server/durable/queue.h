@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * queue.h -- records on their way to the disk, and back to who handed them in.
+ *
+ * Who hands in a record keeps its stripe marked until it is given back, so of one
+ * key at most one record is under way, and the database has them in the table's
+ * order.
+ */
+#ifndef SERVER_DURABLE_QUEUE_H
+#define SERVER_DURABLE_QUEUE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct durable;
+
+struct durable_record {
+	const void *key;
+	unsigned key_bytes;
+	const void *value;
+	uint64_t value_bytes;
+	uint64_t version; /* 0: the key is gone */
+	uint64_t expiry_ms; /* kvd's clock; 0: never */
+};
+
+enum durable_result {
+	DURABLE_WRITTEN, /* and synced if DURABILITY_SYNC */
+	DURABLE_REFUSED, /* nothing was written: the disk is full or broken */
+	DURABLE_UNKNOWN, /* writing failed: it may be found after a restart, or not */
+};
+
+/* Where a worker's records come back to. */
+struct durable_port {
+	pthread_mutex_t lock;
+	struct durable_op *done, **done_end;
+	void (*wake)(void *arg); /* any thread */
+	void *arg;
+};
+
+/* Records that are written all or none. */
+struct durable_op {
+	struct durable_op *next;
+	struct durable_port *port; /* NULL: nobody waits, and it is freed */
+	struct durable_record *records; /* keys and values stay until it is given back */
+	unsigned count;
+	/* It undoes one whose result was DURABLE_UNKNOWN: it is tried until it is written,
+	 * ahead of everything else. */
+	bool is_undo;
+	enum durable_result result;
+};
+
+void durable_port_init(struct durable_port *port, void (*wake)(void *arg), void *arg);
+/* What has come back, in the order of commits; NULL: nothing. */
+struct durable_op *durable_port_take(struct durable_port *port);
+
+/* Any thread; doesn't wait. */
+void durable_submit(struct durable *durable, struct durable_op *op);
+
+/*
+ * The key is gone, and nobody waits for that to be on disk: a time that is over, a key
+ * that was evicted.  False: not now.  Caller: has the key's stripe marked.
+ */
+bool durable_forget(struct durable *durable, const void *key, unsigned key_bytes);
+
+#endif
