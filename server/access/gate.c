@@ -11,12 +11,9 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/log.h"
-#include "server/worker/server.h"
 
 struct gate {
-	struct server *server;
 	char line[256];
 	const char *path; /* of the users file, or NULL */
 	int watch_fd;     /* inotify, or -1 */
@@ -24,6 +21,7 @@ struct gate {
 
 	pthread_mutex_t lock;
 	struct users *users; /* or NULL */
+	uint32_t table_rkey, lock_rkey;
 	uint8_t worth_key[crypto_shorthash_KEYBYTES]; /* of gate_secret() */
 	struct auth_key nobody; /* checked for a name that is none */
 };
@@ -48,53 +46,50 @@ static int watch(struct gate *g, struct err *err)
 	return 0;
 }
 
-/* Who may come without having to prove who he is. */
-static int check_open(struct gate *g, struct err *err)
+/* Who may come without having to prove who they are. */
+static int check_open(struct gate *g, const struct gate_config *k, struct err *err)
 {
-	const struct server *s = g->server;
-
 	if (g->path) {
 		snprintf(g->line, sizeof g->line, "%u user%s of %s may connect", g->users->count,
 			 g->users->count == 1 ? "" : "s", g->path);
 		return 0;
 	}
-	if (s->verbs->soft) {
+	if (k->is_local) {
 		snprintf(g->line, sizeof g->line, "no users: every process of this user on this machine "
 			 "may read and change everything");
 		return 0;
 	}
-	if (!addr_is_loopback(&s->addr) && !s->options.insecure)
+	if (!addr_is_loopback(&k->addr) && !k->insecure)
 		return err_set(err, -1,
 			       "without users whoever reaches %s could read and change everything: make "
 			       "some ('kvd init --users FILE', then 'kvd --users FILE'), or say --insecure",
-			       s->addr.text);
+			       k->addr.text);
 	snprintf(g->line, sizeof g->line, "INSECURE: no users: whoever reaches %s may read and change "
-		 "everything", s->addr.text);
+		 "everything", k->addr.text);
 	return 0;
 }
 
-int gate_new(struct server *s, struct gate **gate, struct err *err)
+int gate_new(const struct gate_config *config, struct gate **gate, struct err *err)
 {
 	struct gate *g = calloc(1, sizeof *g);
 	struct auth_secret unused;
 
 	if (!g)
 		return err_set(err, -1, "out of memory");
-	g->server = s;
 	g->watch_fd = -1;
-	g->path = s->options.users;
+	g->path = config->users;
 	pthread_mutex_init(&g->lock, NULL);
 	*gate = g;
 	if (auth_init())
 		return err_set(err, -1, "libsodium does not start: no source of random numbers");
-	if (g->path && s->options.insecure)
+	if (g->path && config->insecure)
 		return err_set(err, -1, "--users and --insecure exclude each other");
 	crypto_shorthash_keygen(g->worth_key);
 	auth_new(&unused, &g->nobody);
 	auth_wipe(&unused, sizeof unused);
 	if (g->path && (users_load(g->path, &g->users, err) || watch(g, err)))
 		return -1;
-	return check_open(g, err);
+	return check_open(g, config, err);
 }
 
 void gate_delete(struct gate **gate)
@@ -123,7 +118,7 @@ const char *gate_line(const struct gate *g)
 
 /* -------------------------------------------------------------------- proofs */
 
-static void fill_exchange(const struct gate *g, const struct conn *c,
+static void fill_exchange(const struct gate *g, const struct handshake *h,
 			  const struct wire_request *hello, const uint8_t *name,
 			  struct wire_signed *text, struct auth_exchange *x)
 {
@@ -131,21 +126,21 @@ static void fill_exchange(const struct gate *g, const struct conn *c,
 		.value_addr = hello->value_addr,
 		.value_checksum = hello->value_checksum,
 		.value_rkey = hello->value_rkey,
-		.depth = c->depth_asked,
-		.space = c->space,
+		.depth = h->depth,
+		.space = h->space,
 		.name_bytes = hello->key_bytes,
 	};
 	memcpy(text->name, name, hello->key_bytes);
 	*x = (struct auth_exchange){
 		.server = g->users->key,
 		.version = WIRE_VERSION,
-		.client_qpn = c->client_qpn,
-		.server_qpn = c->qp->qp_num,
+		.client_qpn = h->client_qpn,
+		.server_qpn = h->server_qpn,
 		.hello = text,
 		.hello_bytes = sizeof *text,
 	};
-	memcpy(x->client_nonce, c->client_nonce, sizeof x->client_nonce);
-	memcpy(x->server_nonce, c->server_nonce, sizeof x->server_nonce);
+	memcpy(x->client_nonce, h->client_nonce, sizeof x->client_nonce);
+	memcpy(x->server_nonce, h->server_nonce, sizeof x->server_nonce);
 }
 
 static bool is_user(const struct user *user, const struct auth_key *key, enum role role)
@@ -153,7 +148,7 @@ static bool is_user(const struct user *user, const struct auth_key *key, enum ro
 	return user && user->role == role && auth_key_equal(&user->key, key);
 }
 
-static bool admit_user(struct gate *g, struct conn *c, const struct wire_request *hello,
+static bool admit_user(struct gate *g, struct handshake *h, const struct wire_request *hello,
 		       const uint8_t *name, const uint8_t *proof)
 {
 	struct wire_signed text;
@@ -167,40 +162,54 @@ static bool admit_user(struct gate *g, struct conn *c, const struct wire_request
 	const struct user *found = users_find(g->users, (const char *)name, hello->key_bytes);
 	if (found)
 		user = *found;
-	fill_exchange(g, c, hello, name, &text, &x);
+	fill_exchange(g, h, hello, name, &text, &x);
 	pthread_mutex_unlock(&g->lock);
 	/* The same work whether there is such a user, and such a namespace, or not. */
-	bool good = auth_check_client(&x, &user.key, proof) && user.role != ROLE_NONE && !c->nowhere;
+	bool good = auth_check_client(&x, &user.key, proof) && user.role != ROLE_NONE && !h->nowhere;
 	if (!good)
 		return false;
 	pthread_mutex_lock(&g->lock);
 	found = users_find(g->users, user.name, strlen(user.name));
 	good = is_user(found, &user.key, user.role);
 	if (good) {
-		c->user = user;
-		c->admitted = true;
+		h->user = user;
+		h->admitted = true;
 	}
 	pthread_mutex_unlock(&g->lock);
 	return good;
 }
 
-bool gate_admit(struct gate *g, struct conn *c, const struct wire_request *hello,
+bool gate_admit(struct gate *g, struct handshake *h, const struct wire_request *hello,
 		const uint8_t *name, const uint8_t *proof)
 {
 	if (!gate_has_users(g)) {
-		c->user.role = ROLE_ADMIN;
+		h->user.role = ROLE_ADMIN;
 		return true;
 	}
-	if (admit_user(g, c, hello, name, proof))
-		return true;
-	knock_failed(g->server->host ? g->server->host->knock : NULL, &c->peer, clock_ns());
-	return false;
+	return admit_user(g, h, hello, name, proof);
 }
 
-void gate_user_name(struct gate *g, const struct conn *c, char name[AUTH_NAME_BYTES_MAX + 1])
+bool gate_still_admits(struct gate *g, const struct handshake *h)
 {
 	pthread_mutex_lock(&g->lock);
-	memcpy(name, c->user.name, AUTH_NAME_BYTES_MAX + 1);
+	bool gone = h->admitted && !is_user(users_find(g->users, h->user.name, strlen(h->user.name)),
+					    &h->user.key, h->user.role);
+	pthread_mutex_unlock(&g->lock);
+	return !gone;
+}
+
+void gate_set_rkeys(struct gate *g, uint32_t table_rkey, uint32_t lock_rkey)
+{
+	pthread_mutex_lock(&g->lock);
+	g->table_rkey = table_rkey;
+	g->lock_rkey = lock_rkey;
+	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_user_name(struct gate *g, const struct handshake *h, char name[AUTH_NAME_BYTES_MAX + 1])
+{
+	pthread_mutex_lock(&g->lock);
+	memcpy(name, h->user.name, AUTH_NAME_BYTES_MAX + 1);
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -215,28 +224,19 @@ uint64_t gate_secret(const struct gate *g, const struct user *user, uint64_t sec
 	return worth;
 }
 
-int gate_rights(const struct server *s, enum role role)
-{
-	int rights = role >= ROLE_READ ? IBV_ACCESS_REMOTE_READ : 0;
-
-	return role >= ROLE_WRITE && s->limits.atomics ? rights | IBV_ACCESS_REMOTE_ATOMIC : rights;
-}
-
-size_t gate_welcome(struct gate *g, const struct conn *c, const struct wire_request *hello,
+size_t gate_welcome(struct gate *g, const struct handshake *h, const struct wire_request *hello,
 		    const uint8_t *proof, struct wire_welcome *welcome, uint8_t *payload)
 {
-	const struct table *t = g->server->table;
 	struct auth_secret secret;
 	struct wire_signed text;
 	struct auth_exchange x;
 
-	welcome->role = c->user.role;
+	welcome->role = h->user.role;
 	pthread_mutex_lock(&g->lock);
-	welcome->table_rkey = t->mr->rkey;
-	bool locks = c->user.role >= ROLE_WRITE && g->server->limits.atomics;
-	welcome->lock_rkey = locks ? t->locks_mr->rkey : 0;
+	welcome->table_rkey = g->table_rkey;
+	welcome->lock_rkey = h->user.role >= ROLE_WRITE ? g->lock_rkey : 0;
 	if (g->users) {
-		fill_exchange(g, c, hello, (const uint8_t *)c->user.name, &text, &x);
+		fill_exchange(g, h, hello, (const uint8_t *)h->user.name, &text, &x);
 		secret = g->users->secret;
 	}
 	pthread_mutex_unlock(&g->lock);
@@ -272,7 +272,7 @@ bool gate_touched(struct gate *g)
 	return touched;
 }
 
-/* Somebody lost something: his key, his role, or all of it. */
+/* Somebody lost something: their key, their role, or all of it. */
 static bool any_revoked(const struct users *old, const struct users *now)
 {
 	for (unsigned i = 0; i < old->count; i++) {
@@ -283,69 +283,23 @@ static bool any_revoked(const struct users *old, const struct users *now)
 	return !auth_key_equal(&old->key, &now->key);
 }
 
-/* Ends the connections whose user is not what he was; how many. */
-static unsigned cut_off(struct gate *g)
-{
-	struct server *s = g->server;
-	unsigned n = 0;
-
-	for (struct conn *c = s->conns; c; c = c->all_next) {
-		pthread_mutex_lock(&g->lock);
-		bool gone = c->admitted &&
-			    !is_user(users_find(g->users, c->user.name, strlen(c->user.name)),
-				     &c->user.key, c->user.role);
-		pthread_mutex_unlock(&g->lock);
-		if (!gone)
-			continue;
-		/* At once; the worker, which may be busy, takes it apart. */
-		link_qp_set_error(s->verbs, c->qp);
-		conn_drop(c, "its user was removed or changed");
-		n++;
-	}
-	return n;
-}
-
-static void change_rkeys(struct gate *g)
-{
-	struct table *t = g->server->table;
-	uint64_t begin = clock_ns();
-	struct table_keys old, new;
-	struct err err;
-
-	if (table_keys_new(t, g->server->pd, &new, &err)) {
-		log_error("the rkeys stay as they were, so what a removed user knows of them is still "
-			  "right; without a connection it is of no use to him: %s", err.text);
-		return;
-	}
-	pthread_mutex_lock(&g->lock);
-	table_keys_swap(t, &new, &old);
-	pthread_mutex_unlock(&g->lock);
-	table_keys_delete(t, &old);
-	log_info("new rkeys, made in %.1f ms: clients connect again",
-		 (double)(clock_ns() - begin) / 1e6);
-	atomic_fetch_add(&g->server->rkey_changes, 1);
-}
-
-void gate_reload(struct gate *g)
+enum gate_change gate_reload(struct gate *g, unsigned *user_count)
 {
 	struct users *now, *old;
 	struct err err;
 
 	if (!g->path)
-		return;
+		return GATE_SAME;
 	if (users_load(g->path, &now, &err)) {
 		log_error("%s: the users stay as they were", err.text);
-		return;
+		return GATE_SAME;
 	}
 	pthread_mutex_lock(&g->lock);
 	old = g->users;
 	g->users = now;
 	pthread_mutex_unlock(&g->lock);
 	bool revoked = any_revoked(old, now);
-	unsigned ended = cut_off(g);
 	users_delete(&old);
-	log_info("users: %u in %s; %u connection%s ended", now->count, g->path, ended,
-		 ended == 1 ? "" : "s");
-	if (revoked)
-		change_rkeys(g);
+	*user_count = now->count;
+	return revoked ? GATE_REVOKED : GATE_CHANGED;
 }

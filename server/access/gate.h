@@ -7,10 +7,8 @@
  * nothing is answered after DENIED_NS, and counts many times in what its address may
  * try.  Each namespace has a gate of its own.
  *
- * gate_reload() reads the users file again.  A user who is not in it any more, or with
- * another key or role, is cut off before it returns, and the table's rkeys change: what
- * he learnt is worth nothing on any queue pair.  The other connections break and come
- * back by themselves.
+ * gate_reload() reads the users file again.  Whoever calls it cuts off the users who are not
+ * in it any more, or with another key or role, and changes the table's rkeys (host/revoke.h).
  *
  * Lock: `lock` is a leaf.  It covers the users, what a connection was admitted as, and
  * the reading of the rkeys, so that who is admitted with the old users is seen by the
@@ -24,46 +22,74 @@
 #include <stdint.h>
 
 #include "common/addr.h"
+#include "common/auth/auth.h"
 #include "common/auth/file.h"
 #include "common/wire.h"
 
-struct server;
-struct conn;
 struct gate;
 
 #define DENIED_NS 1000000000ull
 
+struct gate_config {
+	const char *users; /* path of the users file; NULL: everybody may come */
+	bool insecure;     /* even from elsewhere */
+	bool is_local;     /* only processes of this user on this machine can come */
+	struct addr addr;  /* that is served */
+};
+
+/* What a connection said and was told before its hello, and who it is. */
+struct handshake {
+	/* Set before its worker has it. */
+	uint8_t client_nonce[WIRE_NONCE_BYTES], server_nonce[WIRE_NONCE_BYTES];
+	uint32_t client_qpn, server_qpn;
+	uint16_t depth; /* that it asked for */
+	uint64_t space; /* the same */
+	bool nowhere;   /* unknown namespace: denied exactly like a bad proof */
+	/* By its worker, under the gate's lock. */
+	struct user user;
+	bool admitted;
+};
+
 /* Reads the users file; refuses what is not secure.  After the device was opened.
- * 0, or -1 after setting err. */
-int gate_new(struct server *server, struct gate **gate, struct err *err);
+ * 0, or -1 after setting err; *gate is to be deleted then too. */
+int gate_new(const struct gate_config *config, struct gate **gate, struct err *err);
 void gate_delete(struct gate **gate);
 bool gate_has_users(const struct gate *gate);
 /* What it says at start about who may come. */
 const char *gate_line(const struct gate *gate);
 
-/* Worker: checks a hello and sets the connection's role.  False: it is denied. */
-bool gate_admit(struct gate *gate, struct conn *conn, const struct wire_request *hello,
+/* Main thread: what who is admitted learns; lock_rkey 0: there are no locks. */
+void gate_set_rkeys(struct gate *gate, uint32_t table_rkey, uint32_t lock_rkey);
+
+/* Worker: checks a hello and sets the connection's user.  False: it is denied. */
+bool gate_admit(struct gate *gate, struct handshake *handshake, const struct wire_request *hello,
 		const uint8_t *name, const uint8_t *proof);
 /* Worker: fills in role and rkeys, and writes the payload of the answer to a hello that
  * was admitted: the welcome, and kvd's proof where there are users.  Its length. */
-size_t gate_welcome(struct gate *gate, const struct conn *conn, const struct wire_request *hello,
-		    const uint8_t *proof, struct wire_welcome *welcome, uint8_t *payload);
+size_t gate_welcome(struct gate *gate, const struct handshake *handshake,
+		    const struct wire_request *hello, const uint8_t *proof,
+		    struct wire_welcome *welcome, uint8_t *payload);
 /* Any thread: as whom a connection was admitted; "" if not yet, or without users. */
-void gate_user_name(struct gate *gate, const struct conn *conn,
+void gate_user_name(struct gate *gate, const struct handshake *handshake,
 		    char name[AUTH_NAME_BYTES_MAX + 1]);
+/* Any thread: false: it was admitted as a user who is gone, or is not the same. */
+bool gate_still_admits(struct gate *gate, const struct handshake *handshake);
 /*
  * Any thread: what a session's secret (of its hello, for WIRE_FATE) is worth when this
  * user says it.  It crosses the wire: somebody else who heard it gets another one.
  */
 uint64_t gate_secret(const struct gate *gate, const struct user *user, uint64_t secret);
-/* What remote rights a role has. */
-int gate_rights(const struct server *server, enum role role);
 
 /* Main thread: readable when the users file may have changed; -1: there is none. */
 int gate_fd(const struct gate *gate);
 /* Main thread: takes what gate_fd() has; true if the users file was touched. */
 bool gate_touched(struct gate *gate);
-/* Main thread: the users file again.  A file that is wrong is told and changes nothing. */
-void gate_reload(struct gate *gate);
+/* Main thread: the users file again. */
+enum gate_change {
+	GATE_SAME,    /* there is no file, or it is wrong, which was told */
+	GATE_CHANGED, /* nobody lost anything by it */
+	GATE_REVOKED, /* somebody lost their key, their role, or all of it */
+};
+enum gate_change gate_reload(struct gate *gate, unsigned *user_count);
 
 #endif

@@ -133,11 +133,11 @@ static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
 	c->credits = request->depth ? request->depth : CREDITS_DEFAULT;
 	if (c->credits > CREDITS_MAX)
 		c->credits = CREDITS_MAX;
-	c->depth_asked = request->depth;
-	c->space = request->space;
-	c->nowhere = request->space != s->space;
-	memcpy(c->client_nonce, request->nonce, sizeof c->client_nonce);
-	auth_nonce(c->server_nonce);
+	c->handshake.depth = request->depth;
+	c->handshake.space = request->space;
+	c->handshake.nowhere = request->space != s->space;
+	memcpy(c->handshake.client_nonce, request->nonce, sizeof c->handshake.client_nonce);
+	auth_nonce(c->handshake.server_nonce);
 	c->since_ns = clock_ns();
 	addr_from(&c->peer, rdma_get_peer_addr(id));
 	return c;
@@ -165,8 +165,9 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	}
 	if (asked->responder_resources < c->rd_atom)
 		c->rd_atom = asked->responder_resources;
-	c->client_qpn = asked->qp_num;
-	memcpy(answer.nonce, c->server_nonce, sizeof answer.nonce);
+	c->handshake.client_qpn = asked->qp_num;
+	c->handshake.server_qpn = c->qp->qp_num;
+	memcpy(answer.nonce, c->handshake.server_nonce, sizeof answer.nonce);
 	id->context = c;
 	conns_add(s, c);
 	atomic_fetch_add(&s->pending, 1);

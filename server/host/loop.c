@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "server/host/conns.h"
 #include "server/host/listener.h"
+#include "server/host/revoke.h"
 #include "server/platform/sd_notify.h"
 #include "server/options.h"
 #include "server/host/device_events.h"
@@ -81,7 +82,7 @@ static void reload(struct host *h)
 		s->options.log_level = fresh.log_level;
 	}
 	for (unsigned i = 0; i < h->server_count; i++)
-		gate_reload(h->servers[i].gate);
+		revoke_reload(&h->servers[i]);
 }
 
 static bool stop_asked(struct host *h)
@@ -104,7 +105,7 @@ static void look_at_users(struct host *h, const struct pollfd *fds)
 {
 	for (unsigned i = 0; i < h->server_count; i++)
 		if (fds[i].revents && gate_touched(h->servers[i].gate))
-			gate_reload(h->servers[i].gate);
+			revoke_reload(&h->servers[i]);
 }
 
 int listen_run(struct host *h)

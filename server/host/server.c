@@ -94,6 +94,7 @@ static int make_table(struct server *s, struct err *err)
 	bind_memory(s);
 	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
 		return -1;
+	server_tell_rkeys(s);
 	s->store->wake = wake_workers;
 	s->store->wake_arg = s;
 	if (!s->options.evict)
@@ -130,6 +131,22 @@ static int make_locker(struct server *s, struct err *err)
 	return locker_new(&config, &s->locker, err);
 }
 
+static int make_gate(struct server *s, struct err *err)
+{
+	const struct gate_config config = { .users = s->options.users,
+					    .insecure = s->options.insecure,
+					    .is_local = s->verbs->soft,
+					    .addr = s->addr };
+
+	return gate_new(&config, &s->gate, err);
+}
+
+void server_tell_rkeys(struct server *s)
+{
+	gate_set_rkeys(s->gate, s->table->mr->rkey,
+		       s->limits.atomics ? s->table->locks_mr->rkey : 0);
+}
+
 int server_new(struct server *s, struct err *err)
 {
 	s->worker_count = s->options.workers ? (unsigned)s->options.workers : default_workers();
@@ -138,7 +155,7 @@ int server_new(struct server *s, struct err *err)
 	if (getrandom(&s->instance, sizeof s->instance, 0) != sizeof s->instance)
 		s->instance = clock_ns();
 	pthread_mutex_init(&s->conns_lock, NULL);
-	if (gate_new(s, &s->gate, err) || make_table(s, err))
+	if (make_gate(s, err) || make_table(s, err))
 		return -1;
 	if (s->options.durable.dir && *s->name && name_folder(s, s->options.durable.dir, err))
 		return -1;

@@ -252,7 +252,7 @@ static struct name *user_names(struct server *s, size_t *count)
 	pthread_mutex_lock(&s->conns_lock);
 	struct name *names = s->conn_count ? calloc(s->conn_count, sizeof *names) : NULL;
 	for (const struct conn *c = s->conns; c && names; c = c->all_next)
-		gate_user_name(s->gate, c, names[(*count)++].text);
+		gate_user_name(s->gate, &c->handshake, names[(*count)++].text);
 	pthread_mutex_unlock(&s->conns_lock);
 	if (names)
 		qsort(names, *count, sizeof *names, compare_names);

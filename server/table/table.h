@@ -45,7 +45,7 @@ struct table {
 	uint64_t heap_offset;
 	struct region *region;
 
-	/* What peers use; replaced when a user is revoked (gate.h), which has the lock. */
+	/* What peers use; replaced by the main thread when a user is revoked (host/revoke.h). */
 	struct ibv_mr *mr;
 	struct ibv_mr *locks_mr;
 	_Atomic uint32_t lkey; /* of mr, for workers */
@@ -69,7 +69,7 @@ int table_register(struct table *table, struct ibv_pd *pd, struct err *err);
 void table_unregister(struct table *table);
 
 /* Other rkeys: registers both regions once more, puts that in the place of what is there,
- * takes the old ones away: whoever uses those loses his queue pair. */
+ * takes the old ones away: whoever uses those loses their queue pair. */
 int table_keys_new(struct table *table, struct ibv_pd *pd, struct table_keys *keys,
 		   struct err *err);
 void table_keys_swap(struct table *table, const struct table_keys *keys, struct table_keys *old);

@@ -7,12 +7,15 @@
 #include "common/log_limit.h"
 #include "server/worker/request_impl.h"
 
-/* It is told after a while, and closed: see server/host/reap.c. */
+/* It is told after DENIED_NS, and closed: see burial_look(). */
 static enum request_fate deny(struct request *r)
 {
 	struct conn *c = r->conn;
+	struct server *s = r->worker->server;
 
-	atomic_fetch_add_explicit(&r->worker->server->denied, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->denied, 1, memory_order_relaxed);
+	if (gate_has_users(s->gate))
+		knock_failed(s->host ? s->host->knock : NULL, &c->peer, clock_ns());
 	log_limited(LOG_LEVEL_WARN, "a hello that proves nothing",
 		    "%s: a hello that proves nothing (user '%.*s')", c->peer.text,
 		    auth_name_is_good((const char *)r->key, r->head->key_bytes) ? r->head->key_bytes : 0,
@@ -48,6 +51,14 @@ static struct wire_welcome welcome_of(const struct server *s, const struct conn 
 	};
 }
 
+/* What remote rights a role has. */
+static int rights_of(const struct server *s, enum role role)
+{
+	int rights = role >= ROLE_READ ? IBV_ACCESS_REMOTE_READ : 0;
+
+	return role >= ROLE_WRITE && s->limits.atomics ? rights | IBV_ACCESS_REMOTE_ATOMIC : rights;
+}
+
 /* Remote rights and rkeys come here, and nowhere else. */
 enum request_fate request_hello(struct request *r)
 {
@@ -60,19 +71,21 @@ enum request_fate request_hello(struct request *r)
 		return REQUEST_DONE;
 	}
 	atomic_store(&c->said_hello, true);
-	if (!gate_admit(s->gate, c, r->head, r->key, r->value))
+	if (!gate_admit(s->gate, &c->handshake, r->head, r->key, r->value))
 		return deny(r);
-	int rc = link_qp_set_access(s->verbs, c->qp, gate_rights(s, c->user.role));
+	const struct user *user = &c->handshake.user;
+	int rights = rights_of(s, user->role);
+	int rc = link_qp_set_access(s->verbs, c->qp, rights);
 	if (rc) {
 		log_error("can't give %s its rights: %s", c->peer.text, strerror(rc));
 		conn_close(c, "its queue pair can't be given remote rights");
 		return REQUEST_DONE;
 	}
-	if (!conn_check_rights(c, gate_rights(s, c->user.role))) {
+	if (!conn_check_rights(c, rights)) {
 		conn_close(c, "its queue pair has other remote rights than its user");
 		return REQUEST_DONE;
 	}
-	c->fate = fate_ring_new(gate_secret(s->gate, &c->user, r->head->value_checksum), c->credits);
+	c->fate = fate_ring_new(gate_secret(s->gate, user, r->head->value_checksum), c->credits);
 	if (!c->fate) {
 		conn_close(c, "no memory for it");
 		return REQUEST_DONE;
@@ -86,6 +99,6 @@ enum request_fate request_hello(struct request *r)
 	tx = reply_new(r->worker, c, r->head, WIRE_OK);
 	struct wire_welcome welcome = welcome_of(s, c);
 	reply_send(r->worker, tx,
-		   gate_welcome(s->gate, c, r->head, r->value, &welcome, reply_payload(tx)));
+		   gate_welcome(s->gate, &c->handshake, r->head, r->value, &welcome, reply_payload(tx)));
 	return REQUEST_DONE;
 }

@@ -232,7 +232,7 @@ static enum request_fate do_txn(struct request *r)
 
 	if (!r->head->version || r->head->version > LAYOUT_TXN_KEYS_MAX || !parse_txn(r, keys))
 		return request_answer(r, WIRE_EINVALID);
-	if (r->conn->user.role < ROLE_WRITE && txn_changes(keys, (unsigned)r->head->version))
+	if (r->conn->handshake.user.role < ROLE_WRITE && txn_changes(keys, (unsigned)r->head->version))
 		return forbid(r);
 	int status = txn_run(&r->worker->store, keys, (unsigned)r->head->version, r->head->token,
 			     &result.version, &failed);
@@ -334,7 +334,7 @@ static enum request_fate do_fate(struct request *r)
 	struct server *s = r->worker->server;
 	const struct wire_request *q = r->head;
 	struct fate fate = { .status = WIRE_OK };
-	uint64_t secret = gate_secret(s->gate, &r->conn->user, q->value_checksum);
+	uint64_t secret = gate_secret(s->gate, &r->conn->handshake.user, q->value_checksum);
 
 	/* Looked at first: a connection is known until its fates are kept (burial_one). */
 	bool known = q->version != r->conn->connection_id && server_knows(s, q->version);
@@ -457,7 +457,7 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 		return REQUEST_ASIDE;
 	struct request r = { .worker = w, .conn = c, .head = q, .key = message + sizeof *q,
 			     .value = message + sizeof *q + q->key_bytes, .hash = hash };
-	if (c->user.role < ops[q->op].role)
+	if (c->handshake.user.role < ops[q->op].role)
 		return forbid(&r);
 	enum request_fate fate = ops[q->op].handle(&r);
 	if (fate == REQUEST_DONE)

@@ -153,15 +153,7 @@ struct conn {
 	struct conn *next; /* of the list or inbox that it is in */
 	struct conn *all_next, **all_prev; /* main thread */
 
-	/* Of the handshake; set before it was given to the worker. */
-	uint8_t client_nonce[WIRE_NONCE_BYTES], server_nonce[WIRE_NONCE_BYTES];
-	uint32_t client_qpn;
-	uint16_t depth_asked;
-	uint64_t space; /* that the client asked for */
-	bool nowhere;   /* there is none such, which it learns like one who proves nothing */
-	/* Who it is: by its worker, under the gate's lock. */
-	struct user user;
-	bool admitted;
+	struct handshake handshake;
 	atomic_bool said_hello;     /* set before it gets any right */
 	_Atomic uint64_t denied_ns; /* when its hello was found to prove nothing */
 
@@ -407,6 +399,8 @@ int server_start(struct server *s, struct err *err);
 /* Closes the database of one that did not get as far as to be served. */
 void server_abandon(struct server *s);
 void server_delete(struct server *s);
+/* The gate: what the table's rkeys are now. */
+void server_tell_rkeys(struct server *s);
 
 /* server/host/loop.c: main thread */
 /* Opens the device for the first of the host's servers: addr, ctx. */

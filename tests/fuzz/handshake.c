@@ -7,15 +7,14 @@
 #include <unistd.h>
 
 #include "client/cache/welcome.h"
+#include "common/layout.h"
 #include "common/log.h"
-#include "server/worker/server.h"
+#include "server/access/gate.h"
 #include "tests/fuzz/fuzz.h"
 
-static struct server server;
+static struct gate *gate;
 static struct auth_secret alice;
 static struct auth_key kvd;
-
-static const struct verbs verbs_none = { .name = "none", .soft = true };
 
 static void start(void)
 {
@@ -37,19 +36,16 @@ static void start(void)
 	snprintf(path, sizeof path, "/tmp/kvd-fuzz-gate.%d", (int)getpid());
 	FUZZ_CHECK(users_save(users, path, false, &err) == 0);
 	users_delete(&users);
-	server.verbs = &verbs_none;
-	server.options.users = path;
-	FUZZ_CHECK(gate_new(&server, &server.gate, &err) == 0);
+	FUZZ_CHECK(gate_new(&(struct gate_config){ .users = path }, &gate, &err) == 0);
 	unlink(path);
-	server.options.users = NULL;
 }
 
 /* A hello from the bytes; `prove`: with alice's proof. */
 static void try_hello(struct fuzz_input *in, bool prove)
 {
-	struct ibv_qp qp = { .qp_num = (uint32_t)fuzz_take(in, 3) };
-	struct conn c = { .server = &server, .qp = &qp, .client_qpn = (uint32_t)fuzz_take(in, 3),
-			  .depth_asked = (uint16_t)fuzz_take(in, 2) };
+	uint32_t qpn = (uint32_t)fuzz_take(in, 3), client_qpn = (uint32_t)fuzz_take(in, 3);
+	struct handshake c = { .server_qpn = qpn, .client_qpn = client_qpn,
+			       .depth = (uint16_t)fuzz_take(in, 2) };
 	struct wire_request q = { .op = WIRE_HELLO, .value_addr = fuzz_take(in, 8),
 				  .value_checksum = fuzz_take(in, 8),
 				  .value_rkey = (uint32_t)fuzz_take(in, 4),
@@ -57,7 +53,7 @@ static void try_hello(struct fuzz_input *in, bool prove)
 				  .value_bytes = fuzz_take(in, 8) };
 	uint8_t message[LAYOUT_KEY_BYTES_MAX + WIRE_PROOF_BYTES] = { 0 };
 	struct wire_signed text = { 0 };
-	struct auth_exchange x = { .server = kvd, .version = WIRE_VERSION, .server_qpn = qp.qp_num,
+	struct auth_exchange x = { .server = kvd, .version = WIRE_VERSION, .server_qpn = c.server_qpn,
 				   .client_qpn = c.client_qpn, .hello = &text,
 				   .hello_bytes = sizeof text };
 	uint8_t *proof;
@@ -77,14 +73,14 @@ static void try_hello(struct fuzz_input *in, bool prove)
 		text = (struct wire_signed){ .value_addr = q.value_addr,
 					     .value_checksum = q.value_checksum,
 					     .value_rkey = q.value_rkey,
-					     .depth = c.depth_asked, .name_bytes = 5,
+					     .depth = c.depth, .name_bytes = 5,
 					     .name = "alice" };
 		memcpy(x.client_nonce, c.client_nonce, sizeof x.client_nonce);
 		memcpy(x.server_nonce, c.server_nonce, sizeof x.server_nonce);
 		auth_prove_client(&x, &alice, message + 5);
 	}
 	proof = message + q.key_bytes;
-	bool in_by = gate_admit(server.gate, &c, &q, message, proof);
+	bool in_by = gate_admit(gate, &c, &q, message, proof);
 	FUZZ_CHECK(in_by == prove);
 	FUZZ_CHECK(in_by == c.admitted && (in_by || c.user.role == ROLE_NONE));
 	if (!in_by)
@@ -104,12 +100,12 @@ static void try_hello(struct fuzz_input *in, bool prove)
 		q.value_rkey ^= 1;
 		break;
 	case 3:
-		qp.qp_num ^= 1;
+		c.server_qpn ^= 1;
 		break;
 	default:
-		c.depth_asked ^= 1;
+		c.depth ^= 1;
 	}
-	FUZZ_CHECK(!gate_admit(server.gate, &c, &q, message, proof));
+	FUZZ_CHECK(!gate_admit(gate, &c, &q, message, proof));
 }
 
 /* What a client makes of one that it believes, stays within the table. */
@@ -133,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct fuzz_input in = { data, bytes };
 
-	if (!server.verbs)
+	if (!gate)
 		start();
 	unsigned kind = (unsigned)fuzz_take(&in, 1) % 4;
 	if (kind < 2)

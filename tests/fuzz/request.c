@@ -108,7 +108,8 @@ static void start(void)
 	server.limits = (struct link_limits){ .message_bytes_max = 1 << 20, .atomics = true };
 	context.device = calloc(1, sizeof *context.device);
 	server.ctx = &context;
-	FUZZ_CHECK(context.device && gate_new(&server, &server.gate, &err) == 0);
+	FUZZ_CHECK(context.device &&
+		   gate_new(&(struct gate_config){ .is_local = true }, &server.gate, &err) == 0);
 	server.fates = fates_new();
 	server.news = news_new();
 	worker.server = &server;
@@ -130,7 +131,7 @@ static void begin(struct conn *c, struct ibv_qp *qp, unsigned role)
 	*c = (struct conn){ .server = &server, .worker = &worker, .qp = qp, .credits = 32,
 			    .sq_depth = 256, .inline_bytes = 256, .connection_id = 1,
 			    .state = CONN_READY };
-	c->user.role = (enum role)role;
+	c->handshake.user.role = (enum role)role;
 	c->fate = fate_ring_new(1, c->credits);
 	FUZZ_CHECK(c->fate != NULL);
 }

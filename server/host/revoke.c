@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/host/revoke.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/host/conns.h"
+
+/* Ends the connections whose user is not what they were; how many. */
+static unsigned cut_off(struct server *s)
+{
+	unsigned n = 0;
+
+	for (struct conn *c = s->conns; c; c = c->all_next) {
+		if (gate_still_admits(s->gate, &c->handshake))
+			continue;
+		/* At once; the worker, which may be busy, takes it apart. */
+		link_qp_set_error(s->verbs, c->qp);
+		conn_drop(c, "its user was removed or changed");
+		n++;
+	}
+	return n;
+}
+
+static void change_rkeys(struct server *s)
+{
+	struct table *t = s->table;
+	uint64_t begin = clock_ns();
+	struct table_keys old, new;
+	struct err err;
+
+	if (table_keys_new(t, s->pd, &new, &err)) {
+		log_error("the rkeys stay as they were, so what a removed user knows of them is still "
+			  "right; without a connection it is of no use to them: %s", err.text);
+		return;
+	}
+	table_keys_swap(t, &new, &old);
+	server_tell_rkeys(s);
+	table_keys_delete(t, &old);
+	log_info("new rkeys, made in %.1f ms: clients connect again",
+		 (double)(clock_ns() - begin) / 1e6);
+	atomic_fetch_add(&s->rkey_changes, 1);
+}
+
+void revoke_reload(struct server *s)
+{
+	unsigned users;
+	enum gate_change change = gate_reload(s->gate, &users);
+
+	if (change == GATE_SAME)
+		return;
+	unsigned ended = cut_off(s);
+	log_info("users: %u in %s; %u connection%s ended", users, s->options.users, ended,
+		 ended == 1 ? "" : "s");
+	if (change == GATE_REVOKED)
+		change_rkeys(s);
+}
