@@ -221,74 +221,119 @@ static void wait_for_all(unsigned clients)
 	}
 }
 
+/* What the command line says. */
+struct plan {
+	unsigned clients, kills, seed;
+	time_t seconds;
+};
+
+static void parse(struct plan *plan, int argc, char **argv)
+{
+	server = argv[1];
+	until = argc > 7 ? argv[7] : NULL;
+	accounts = (unsigned)atoi(argv[4]);
+	*plan = (struct plan){ .clients = (unsigned)atoi(argv[2]), .kills = (unsigned)atoi(argv[5]),
+			       .seed = argc > 6 ? (unsigned)atoi(argv[6]) : 1,
+			       .seconds = atoi(argv[3]) };
+	if (!plan->clients || plan->clients > CLIENTS_MAX || accounts < 2 ||
+	    accounts > KVD_TXN_READS_MAX)
+		die("arguments", "out of range");
+}
+
+/* In a process of its own: the clients are forked before this one opens the device. */
+static void open_first(void)
+{
+	kvd_client *client;
+	int status;
+	pid_t opener = fork();
+
+	if (opener == 0) {
+		open_accounts(connect_to(&client));
+		_exit(0);
+	}
+	if (waitpid(opener, &status, 0) != opener || status)
+		die("open", "failed");
+}
+
+static void auditor_main(void)
+{
+	unsigned tries = 0, wrong = 0, vain = 0;
+	kvd_client *client;
+	kvd_session *session = connect_to(&client);
+	long total;
+
+	while (!shared->stop) {
+		tries++;
+		if (!audit(session, &total)) {
+			shared->hush = ++vain >= VAIN_MAX;
+			continue;
+		}
+		vain = 0;
+		shared->hush = false;
+		shared->audits++;
+		if (total != (long)accounts * START) {
+			fprintf(stderr, "bank: total %ld\n", total);
+			wrong++;
+		}
+	}
+	printf("bank: %u audits of %u tries, %u wrong\n", shared->audits, tries, wrong);
+	fflush(stdout);
+	_exit(wrong || !shared->audits);
+}
+
+static pid_t start_auditor(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork", strerror(errno));
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		auditor_main();
+	}
+	return pid;
+}
+
+/* Kills clients evenly over the time; returns how many. */
+static unsigned kill_some(const struct plan *plan, pid_t *pid)
+{
+	time_t start = time(NULL);
+	unsigned killed = 0;
+
+	while (time(NULL) - start < plan->seconds && (!until || access(until, F_OK))) {
+		nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+		if (killed < plan->kills &&
+		    time(NULL) - start >= (time_t)(killed + 1) * plan->seconds / (plan->kills + 1))
+			replace(pid, plan->clients, plan->seed * 1000 + 100 + killed++);
+	}
+	return killed;
+}
+
 int main(int argc, char **argv)
 {
+	struct plan plan;
 	pid_t pid[CLIENTS_MAX];
-	unsigned tries = 0, killed = 0, wrong = 0;
 	int status, failed = 0;
 	uint64_t done = 0, lost = 0;
-	kvd_client *client;
 
 	if (argc < 6 || argc > 8) {
 		fprintf(stderr, "usage: bank ADDR CLIENTS SECONDS ACCOUNTS KILLS [SEED [UNTIL]]\n");
 		return 2;
 	}
-	server = argv[1];
-	until = argc > 7 ? argv[7] : NULL;
-	unsigned clients = (unsigned)atoi(argv[2]), kills = (unsigned)atoi(argv[5]);
-	unsigned seed = argc > 6 ? (unsigned)atoi(argv[6]) : 1;
-	time_t seconds = atoi(argv[3]), start;
-	accounts = (unsigned)atoi(argv[4]);
+	parse(&plan, argc, argv);
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
-	if (shared == MAP_FAILED || !clients || clients > CLIENTS_MAX || accounts < 2 ||
-	    accounts > KVD_TXN_READS_MAX)
-		die("arguments", "out of range");
-	/* The clients are forked before this process opens the device. */
-	pid_t opener = fork();
-	if (opener == 0) {
-		kvd_session *s = connect_to(&client);
-		open_accounts(s);
-		_exit(0);
-	}
-	if (waitpid(opener, &status, 0) != opener || status)
-		die("open", "failed");
-	srand(seed);
-	for (unsigned i = 0; i < clients; i++)
-		pid[i] = start_client(i, seed * 1000 + i);
-	pid_t auditor = fork();
-	if (auditor == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		kvd_session *s = connect_to(&client);
-		unsigned vain = 0;
-		long total;
-		while (!shared->stop) {
-			tries++;
-			if (!audit(s, &total)) {
-				shared->hush = ++vain >= VAIN_MAX;
-				continue;
-			}
-			vain = 0;
-			shared->hush = false;
-			shared->audits++;
-			if (total != (long)accounts * START) {
-				fprintf(stderr, "bank: total %ld\n", total);
-				wrong++;
-			}
-		}
-		printf("bank: %u audits of %u tries, %u wrong\n", shared->audits, tries, wrong);
-		fflush(stdout);
-		_exit(wrong || !shared->audits);
-	}
-	wait_for_all(clients);
-	start = time(NULL);
-	while (time(NULL) - start < seconds && (!until || access(until, F_OK))) {
-		nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
-		if (killed < kills && time(NULL) - start >= (time_t)(killed + 1) * seconds / (kills + 1))
-			replace(pid, clients, seed * 1000 + 100 + killed++);
-	}
+	if (shared == MAP_FAILED)
+		die("memory", strerror(errno));
+	open_first();
+	srand(plan.seed);
+	for (unsigned i = 0; i < plan.clients; i++)
+		pid[i] = start_client(i, plan.seed * 1000 + i);
+	pid_t auditor = start_auditor();
+	wait_for_all(plan.clients);
+	unsigned killed = kill_some(&plan, pid);
 	shared->stop = true;
-	for (unsigned i = 0; i < clients; i++) {
+	for (unsigned i = 0; i < plan.clients; i++) {
 		if (waitpid(pid[i], &status, 0) == pid[i])
 			failed |= status;
 		done += shared->transfers[i];
