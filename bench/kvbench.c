@@ -10,7 +10,7 @@
 #include "bench/command/raw.h"
 #include "bench/command/run.h"
 #include "bench/command/sg.h"
-#include "bench/measure/clock.h"
+#include "bench/measure/stopwatch.h"
 #include "client/kvd.h"
 
 #ifdef HAVE_CONFIG_H
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 		print_version();
 		return EXIT_DONE;
 	}
-	clock_init();
+	stopwatch_init();
 	for (size_t i = 0; i < COMMANDS; i++) {
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);

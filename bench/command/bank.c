@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/command/command.h"
 #include "bench/command/bank.h"
+#include "bench/command/command.h"
 #include "bench/format/json.h"
 #include "bench/format/outfile.h"
-#include "bench/measure/clock.h"
 #include "bench/measure/histogram.h"
+#include "bench/measure/stopwatch.h"
 #include "bench/run/options.h"
 #include "bench/workload/random.h"
 #include "client/kvd.h"
@@ -181,10 +181,10 @@ static void *work(void *arg)
 		x.from = (unsigned)(random_next(&t->random) % (unsigned)o.accounts);
 		x.to = (x.from + 1 + (unsigned)(random_next(&t->random) % (unsigned)(o.accounts - 1))) %
 		       (unsigned)o.accounts;
-		uint64_t begin = clock_ns();
+		uint64_t begin = stopwatch_ns();
 		int result = transact(t, transfer_steps, &x);
 		if (result == KVD_OK)
-			histogram_record(&t->latency, clock_ns() - begin);
+			histogram_record(&t->latency, stopwatch_ns() - begin);
 		else if (result != KVD_CONDITION && result != KVD_EBUSY)
 			give_up(t, result);
 	}
@@ -218,11 +218,11 @@ static void *work_audit(void *arg)
 	struct teller *t = arg;
 
 	while (!atomic_load_explicit(&t->bank->stop, memory_order_relaxed)) {
-		uint64_t begin = clock_ns();
+		uint64_t begin = stopwatch_ns();
 		int64_t total;
 		int result = audit(t, &total);
 		if (result == KVD_OK) {
-			histogram_record(&t->latency, clock_ns() - begin);
+			histogram_record(&t->latency, stopwatch_ns() - begin);
 			t->bank->wrong += total != t->bank->total;
 		} else if (result != KVD_CONDITION && result != KVD_EBUSY) {
 			give_up(t, result);
@@ -291,17 +291,17 @@ static int start_threads(struct bank *b, int *started, struct err *err)
 
 static int run_threads(struct bank *b, struct err *err)
 {
-	uint64_t begin = clock_ns(), end = begin + (uint64_t)(o.seconds * 1e9);
+	uint64_t begin = stopwatch_ns(), end = begin + (uint64_t)(o.seconds * 1e9);
 	int started = 0, rc = start_threads(b, &started, err);
 
-	while (rc == 0 && clock_ns() < end && !atomic_load(&b->stop))
+	while (rc == 0 && stopwatch_ns() < end && !atomic_load(&b->stop))
 		nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
 	atomic_store(&b->stop, true);
 	for (int i = 0; i < started; i++)
 		pthread_join(b->teller[i].thread, NULL);
 	if (b->auditor.thread)
 		pthread_join(b->auditor.thread, NULL);
-	b->took_seconds = (double)(clock_ns() - begin) / 1e9;
+	b->took_seconds = (double)(stopwatch_ns() - begin) / 1e9;
 	return rc;
 }
 

@@ -13,6 +13,7 @@
 #include "bench/report/report.h"
 #include "bench/run/driver.h"
 #include "bench/run/options.h"
+#include "bench/store/open.h"
 
 #define COLUMNS_MAX 8
 #define NAME_BYTES 300

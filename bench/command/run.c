@@ -14,6 +14,7 @@
 #include "bench/report/report.h"
 #include "bench/run/driver.h"
 #include "bench/run/options.h"
+#include "bench/store/open.h"
 
 struct run {
 	const struct options *options;

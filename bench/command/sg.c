@@ -18,8 +18,8 @@
 #include "bench/command/sg.h"
 #include "bench/format/json.h"
 #include "bench/format/outfile.h"
-#include "bench/measure/clock.h"
 #include "bench/measure/histogram.h"
+#include "bench/measure/stopwatch.h"
 #include "bench/raw/end.h"
 #include "bench/raw/peer.h"
 #include "bench/run/options.h"
@@ -174,7 +174,7 @@ static int run_requests(struct sg *s, struct err *err)
 
 static int one_way(struct sg *s, enum way way, uint64_t *ns, struct err *err)
 {
-	uint64_t begin = clock_ns();
+	uint64_t begin = stopwatch_ns();
 
 	if (way == LIST)
 		list_blocks(s);
@@ -186,7 +186,7 @@ static int one_way(struct sg *s, enum way way, uint64_t *ns, struct err *err)
 		return -1;
 	if (way == COPY && s->direction == SCATTER)
 		unpack(s);
-	*ns = clock_ns() - begin;
+	*ns = stopwatch_ns() - begin;
 	return 0;
 }
 
@@ -194,11 +194,11 @@ static int one_way(struct sg *s, enum way way, uint64_t *ns, struct err *err)
 
 static int measure_line(struct sg *s, struct err *err)
 {
-	uint64_t end = clock_ns() + (uint64_t)(o.seconds * 1e9), ns;
+	uint64_t end = stopwatch_ns() + (uint64_t)(o.seconds * 1e9), ns;
 
 	histogram_clear(&s->latency[LIST]);
 	histogram_clear(&s->latency[COPY]);
-	for (uint64_t i = 0; i < 2 * WARMUP || clock_ns() < end; i++) {
+	for (uint64_t i = 0; i < 2 * WARMUP || stopwatch_ns() < end; i++) {
 		/* LIST COPY COPY LIST ...: neither always follows the other. */
 		enum way way = (i ^ (i >> 1)) & 1 ? COPY : LIST;
 		if (one_way(s, way, &ns, err) < 0)

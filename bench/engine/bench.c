@@ -13,7 +13,7 @@
 #include "bench/engine/reads.h"
 #include "bench/engine/refusal.h"
 #include "bench/engine/speed.h"
-#include "bench/measure/clock.h"
+#include "bench/measure/stopwatch.h"
 
 static const struct {
 	const char *name;
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 		engine.keys = strtoull(argv[3], NULL, 10);
 	if (argc > 4)
 		engine.value_bytes = strtoull(argv[4], NULL, 10);
-	clock_init();
+	stopwatch_init();
 	engine_connect(&engine, 0, false);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		if (strcmp(argv[2], cases[i].name))

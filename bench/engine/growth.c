@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/measure/clock.h"
 #include "bench/measure/histogram.h"
+#include "bench/measure/stopwatch.h"
 
 /* Shared with the process that loads. */
 struct growth {
@@ -43,13 +43,13 @@ static void read_growing(struct engine *e, struct growth *g, struct histogram *h
 			 uint64_t for_ns)
 {
 	char *value = malloc(e->value_bytes + 1);
-	uint64_t until = clock_ns() + for_ns;
+	uint64_t until = stopwatch_ns() + for_ns;
 
 	histogram_clear(h);
-	for (uint64_t now = clock_ns(); now < until && !atomic_load(&g->end);) {
+	for (uint64_t now = stopwatch_ns(); now < until && !atomic_load(&g->end);) {
 		uint64_t n = random_below(&e->random, atomic_load(&g->there));
 		histogram_record(h, engine_time_get(e, n, value));
-		now = clock_ns();
+		now = stopwatch_ns();
 	}
 	free(value);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench/format/jsonread.h"
-#include "bench/measure/clock.h"
+#include "bench/measure/stopwatch.h"
 
 #define TIMEOUT_MS 120000
 
@@ -76,9 +76,9 @@ uint64_t engine_time_get(struct engine *e, uint64_t n, void *value)
 	size_t bytes;
 
 	engine_key(n, key);
-	uint64_t begin = clock_ns();
+	uint64_t begin = stopwatch_ns();
 	int rc = kvd_get(e->session, key, sizeof key, value, e->value_bytes, &bytes, NULL);
-	uint64_t ns = clock_ns() - begin;
+	uint64_t ns = stopwatch_ns() - begin;
 	ENGINE_CHECK(rc == KVD_OK && bytes == e->value_bytes, "key %llu: %s",
 		     (unsigned long long)n, kvd_strerror(rc));
 	return ns;

@@ -3,7 +3,7 @@
 
 #include <err.h>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/stopwatch.h"
 
 struct fill {
 	uint64_t done;  /* with KVD_OK */
@@ -73,9 +73,9 @@ void engine_case_refill(struct engine *e)
 {
 	const uint64_t second = 1ull << 40;
 	struct fill with_short = fill(e, 0, 100);
-	uint64_t deleted = delete_half(e, with_short.first_failed), begin = clock_ns();
+	uint64_t deleted = delete_half(e, with_short.first_failed), begin = stopwatch_ns();
 	struct fill with_long = fill(e, second, 1000);
-	double s = (double)(clock_ns() - begin) / 1e9;
+	double s = (double)(stopwatch_ns() - begin) / 1e9;
 
 	figure("short", (double)with_short.done);
 	figure("deleted", (double)deleted);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/measure/clock.h"
 #include "bench/measure/histogram.h"
+#include "bench/measure/stopwatch.h"
 #include "client/api/raw.h"
 
 #define MIRROR_DEFAULT ((size_t)64 << 20)
@@ -34,9 +34,9 @@ static uint64_t time_raw_read(struct engine *e, uint64_t n)
 	/* Where the key has moved since the mirror learnt of it nothing is lost. */
 	if (session_raw_read(e->session, key, sizeof key, &raw) != KVD_OK)
 		return 0;
-	uint64_t begin = clock_ns();
+	uint64_t begin = stopwatch_ns();
 	ENGINE_CHECK(session_raw_run(&raw) == KVD_OK, "%s", kvd_session_error(e->session));
-	return clock_ns() - begin;
+	return stopwatch_ns() - begin;
 }
 
 /* All keys once, in turn: what the mirror has room for is in it. */
@@ -94,7 +94,7 @@ void engine_case_puts32(struct engine *e)
 	enum { BATCH = 32 };
 	static char keys[BATCH][ENGINE_KEY_BYTES], value[4096];
 	struct kvd_item items[BATCH];
-	uint64_t batches = 600000 / BATCH, begin = clock_ns();
+	uint64_t batches = 600000 / BATCH, begin = stopwatch_ns();
 
 	ENGINE_CHECK(e->value_bytes <= sizeof value, "values to 4,096 bytes");
 	for (uint64_t n = 0; n < batches; n++) {
@@ -107,7 +107,7 @@ void engine_case_puts32(struct engine *e)
 		ENGINE_CHECK(kvd_mput(e->session, items, BATCH, NULL) == KVD_OK, "%s",
 			     kvd_session_error(e->session));
 	}
-	figure("puts_per_s", (double)batches * BATCH * 1e9 / (double)(clock_ns() - begin));
+	figure("puts_per_s", (double)batches * BATCH * 1e9 / (double)(stopwatch_ns() - begin));
 }
 
 /* GETs a second with `depth` in flight. */
@@ -116,9 +116,9 @@ void engine_case_depth16(struct engine *e)
 	uint64_t turn = 0, count = 1000000;
 
 	engine_gets(e, e->keys, 16, engine_in_turn, &turn);
-	uint64_t begin = clock_ns();
+	uint64_t begin = stopwatch_ns();
 	engine_gets(e, count, 16, engine_uniform, e);
-	figure("gets_per_s", (double)count * 1e9 / (double)(clock_ns() - begin));
+	figure("gets_per_s", (double)count * 1e9 / (double)(stopwatch_ns() - begin));
 }
 
 /* GETs of a long value into registered memory: MB/s, best of the rounds. */
@@ -139,10 +139,10 @@ void engine_case_long(struct engine *e)
 	static struct histogram get;
 	histogram_clear(&get);
 	for (uint64_t i = 0; i < rounds; i++) {
-		uint64_t begin = clock_ns();
+		uint64_t begin = stopwatch_ns();
 		ENGINE_CHECK(kvd_get(e->session, "long", 4, value, bytes, &got, NULL) == KVD_OK &&
 				     got == bytes, "%s", kvd_session_error(e->session));
-		histogram_record(&get, clock_ns() - begin);
+		histogram_record(&get, stopwatch_ns() - begin);
 	}
 	figure("mb_per_s", (double)bytes * 1000 / (double)histogram_percentile(&get, 50));
 	kvd_buffer_delete(&buffer);

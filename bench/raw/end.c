@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/stopwatch.h"
 
 #define RD_ATOM_MAX 16
 
@@ -286,8 +286,8 @@ int rawend_wait(struct rawend *e, struct ibv_wc *wc, int max, struct err *err)
 		if (!e->config.events)
 			sched_yield();
 		if (deadline == 0)
-			deadline = clock_ns() + RAWEND_TIMEOUT_MS * 1000000ull;
-		else if (clock_ns() > deadline)
+			deadline = stopwatch_ns() + RAWEND_TIMEOUT_MS * 1000000ull;
+		else if (stopwatch_ns() > deadline)
 			return err_set(err, -1, "no completion within %d s: is the peer there?",
 				       RAWEND_TIMEOUT_MS / 1000);
 	}

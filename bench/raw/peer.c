@@ -284,7 +284,8 @@ static int learn_address(int from, struct addr *addr, struct err *err)
 	return addr_parse(addr, line, err);
 }
 
-int rawpeer_fork(struct rawpeer *peer, const char *device, struct addr *addr, struct err *err)
+/* A process of our own, which serves; *addr is where it listens. */
+static int fork_peer(struct rawpeer *peer, const char *device, struct addr *addr, struct err *err)
 {
 	int ends[2];
 
@@ -318,7 +319,7 @@ int rawpeer_begin(struct rawpeer *peer, const char *server, const char *address,
 	if (server != NULL)
 		return 0;
 	addr_set_port(addr, 0);
-	return rawpeer_fork(peer, device, addr, err);
+	return fork_peer(peer, device, addr, err);
 }
 
 void rawpeer_end(struct rawpeer *peer)

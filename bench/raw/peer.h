@@ -20,12 +20,10 @@ struct rawpeer {
 };
 
 /*
- * Forks a process that does so, and sets *addr to where it listens.  Call it
- * before this process uses any RDMA device or thread.  0 or -1 with err.
+ * The peer at `server`, or where that is NULL a process of our own at `address`; sets *addr to
+ * where it listens.  It forks: call it before this process uses any RDMA device or thread.
+ * 0 or -1 with err.
  */
-int rawpeer_fork(struct rawpeer *peer, const char *device, struct addr *addr, struct err *err);
-
-/* The peer at `server`, or where that is NULL one of our own at `address`: sets *addr. */
 int rawpeer_begin(struct rawpeer *peer, const char *server, const char *address,
 		  const char *device, struct addr *addr, struct err *err);
 void rawpeer_end(struct rawpeer *peer);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/stopwatch.h"
 #include "bench/raw/end.h"
 #include "bench/workload/random.h"
 
@@ -198,10 +198,10 @@ static int measure_latency(struct raw *r, struct raw_figure *figure, struct err 
 
 	histogram_clear(&figure->latency);
 	for (uint64_t i = 0; deadline == 0 || now < deadline; i++) {
-		before = clock_ns();
+		before = stopwatch_ns();
 		if (one_round_trip(r, err) < 0)
 			return -1;
-		now = clock_ns();
+		now = stopwatch_ns();
 		if (i == WARMUP)
 			deadline = now + (uint64_t)(r->config->seconds * 1e9);
 		if (i > WARMUP)
@@ -222,7 +222,7 @@ static bool may_post(const struct raw *r)
 static int measure_rate(struct raw *r, struct raw_figure *figure, struct err *err)
 {
 	const struct raw_config *c = r->config;
-	uint64_t begin = clock_ns(), now = begin, end = begin + (uint64_t)(c->seconds * 1e9);
+	uint64_t begin = stopwatch_ns(), now = begin, end = begin + (uint64_t)(c->seconds * 1e9);
 
 	while (now < end) {
 		uint32_t messages = 0;
@@ -233,7 +233,7 @@ static int measure_rate(struct raw *r, struct raw_figure *figure, struct err *er
 		if (take(r, &messages, err) < 0)
 			return -1;
 		r->credits += (uint64_t)messages * RAWEND_CREDIT;
-		now = clock_ns();
+		now = stopwatch_ns();
 	}
 	figure->per_second = (double)r->completed * 1e9 / (double)(now - begin);
 	return 0;

@@ -4,8 +4,8 @@
 #ifndef BENCH_REPORT_CSV_H
 #define BENCH_REPORT_CSV_H
 
-#include "bench/run/driver.h"
 #include "bench/run/result.h"
+#include "bench/run/tick.h"
 #include "common/err.h"
 
 struct csv;

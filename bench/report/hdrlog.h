@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench/run/driver.h"
+#include "bench/run/tick.h"
 #include "common/err.h"
 
 struct hdrlog;

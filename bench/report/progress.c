@@ -16,7 +16,8 @@ void progress_init(struct progress *p, bool load, uint64_t operations)
 	};
 }
 
-const char *progress_time(double seconds, char *buf, size_t buf_bytes)
+/* "1:02:03", "2:03" or "3 s", into buf. */
+static const char *show_time(double seconds, char *buf, size_t buf_bytes)
 {
 	unsigned long long s = (unsigned long long)(seconds + 0.5);
 
@@ -57,10 +58,10 @@ static void print_remaining(const struct driver_tick *t)
 	char left[32];
 
 	if (t->last)
-		fprintf(stderr, "  in %s", progress_time(t->to_seconds, left, sizeof left));
+		fprintf(stderr, "  in %s", show_time(t->to_seconds, left, sizeof left));
 	else if (t->done > 0)
 		fprintf(stderr, "  %s left",
-			progress_time(t->to_seconds * (1 - t->done) / t->done, left, sizeof left));
+			show_time(t->to_seconds * (1 - t->done) / t->done, left, sizeof left));
 }
 
 void progress_tick(struct progress *p, const struct driver_tick *t)

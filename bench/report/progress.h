@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/run/driver.h"
+#include "bench/run/tick.h"
 
 struct progress {
 	bool load;
@@ -18,8 +18,5 @@ struct progress {
 
 void progress_init(struct progress *p, bool load, uint64_t operations);
 void progress_tick(struct progress *p, const struct driver_tick *tick);
-
-/* "1:02:03", "2:03" or "3 s", into buf. */
-const char *progress_time(double seconds, char *buf, size_t buf_bytes);
 
 #endif

@@ -9,7 +9,8 @@
 #include "bench/format/json.h"
 #include "bench/format/outfile.h"
 
-bool report_is_soft(const struct report *r)
+/* Is the device the software one? */
+static bool is_soft(const struct report *r)
 {
 	return strstr(r->store->ops->device(r->store), "software device") != NULL;
 }
@@ -155,9 +156,11 @@ static void config_machine(const struct config_writer *w, const struct report *r
 	}
 }
 
-void report_config(const struct report *r,
-		   void (*each)(void *arg, const char *name, const char *value, bool number),
-		   void *arg)
+/* Calls `each` for everything that was set, in order.  number: the value is one,
+ * or true or false; else it is a text. */
+static void each_setting(const struct report *r,
+			 void (*each)(void *arg, const char *name, const char *value, bool number),
+			 void *arg)
 {
 	struct config_writer w = { each, arg };
 
@@ -305,7 +308,7 @@ void report_text(const struct report *r, FILE *file)
 	text_verify(&r->result->verify, file);
 	text_pairs(r, file);
 	text_costs(r, file);
-	report_config(r, text_config, file);
+	each_setting(r, text_config, file);
 	fflush(file);
 }
 
@@ -493,13 +496,13 @@ static void json_overall(struct json *j, const struct report *r)
 static void json_members(struct json *j, const struct report *r)
 {
 	json_open(j, "config", '{');
-	report_config(r, json_config, j);
+	each_setting(r, json_config, j);
 	json_open(j, "properties", '{');
 	properties_each(r->options->properties, json_property, j);
 	json_close(j, '{');
 	json_close(j, '{');
 	json_string(j, "device", r->store->ops->device(r->store));
-	json_bool(j, "software_device", report_is_soft(r));
+	json_bool(j, "software_device", is_soft(r));
 	json_overall(j, r);
 	json_operations(j, r);
 	json_verbs(j, r);

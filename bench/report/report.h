@@ -35,13 +35,4 @@ struct json;
 void report_json_object(const struct report *r, struct json *j, const char *name,
 			double load_rate);
 
-/* Calls `each` for everything that was set, in order.  number: the value is one,
- * or true or false; else it is a text. */
-void report_config(const struct report *r,
-		   void (*each)(void *arg, const char *name, const char *value, bool number),
-		   void *arg);
-
-/* Is the device the software one? */
-bool report_is_soft(const struct report *r);
-
 #endif

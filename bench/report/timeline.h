@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench/run/driver.h"
+#include "bench/run/tick.h"
 
 struct timeline {
 	struct timeline_point {

@@ -15,9 +15,10 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/stopwatch.h"
 #include "bench/run/meeting.h"
 #include "bench/run/worker.h"
+#include "bench/store/noop.h"
 
 #define TICK_NS 1000000000u
 
@@ -162,7 +163,7 @@ static void tick(struct driver *d, bool last)
 
 	if (d->config->tick == NULL)
 		return;
-	t.to_seconds = (double)(clock_ns() - d->shared.start_ns) / 1e9;
+	t.to_seconds = (double)(stopwatch_ns() - d->shared.start_ns) / 1e9;
 	gather(d, &t);
 	t.operations += t.errors;
 	t.done = planned_share(d, t.operations, t.to_seconds);
@@ -327,7 +328,7 @@ static void begin_measurement(struct driver *d)
 	if (d->session->ops->stats(d->session, &d->before) < 0)
 		d->before = (struct store_stats){ -1, -1, -1, -1 };
 	d->cpu_before = cpu_seconds();
-	d->shared.start_ns = clock_ns();
+	d->shared.start_ns = stopwatch_ns();
 	if (c->seconds > 0)
 		d->shared.deadline_ns = d->shared.start_ns + (uint64_t)(c->seconds * 1e9);
 }

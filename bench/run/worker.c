@@ -15,7 +15,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/stopwatch.h"
 
 /* Errors in a row after which a run is given up. */
 #define ERROR_STREAK_MAX 100
@@ -343,7 +343,7 @@ static void update(struct worker *w, struct slot *s)
 	int result = w->session->ops->update(w->session, s->key, s->key_bytes, modify, &m,
 					     config_of(w)->workload->record.bytes_max);
 
-	w->now_ns = clock_ns();
+	w->now_ns = stopwatch_ns();
 	if (!m.found && config_of(w)->verify)
 		verify(w, s, KVD_NOT_FOUND, 0);
 	finish(w, s, result == KVD_CONDITION ? KVD_NOT_FOUND : result);
@@ -366,7 +366,7 @@ static void start(struct worker *w, struct slot *s)
 	if (has_raw(w, s))
 		raw_before(w, s);
 	note_past(w, s);
-	s->start_ns = s->submit_ns = w->now_ns = clock_ns();
+	s->start_ns = s->submit_ns = w->now_ns = stopwatch_ns();
 	if (c->locked_rmw && s->op.kind == OP_READ_MODIFY_WRITE)
 		update(w, s);
 	else
@@ -399,7 +399,7 @@ static void write_back(struct worker *w, struct slot *s, size_t bytes)
 				       s->buf, bytes, &s->value);
 	stamp(w, s);
 	s->writing = true;
-	s->submit_ns = clock_ns();
+	s->submit_ns = stopwatch_ns();
 	submit(w, s);
 }
 
@@ -438,7 +438,7 @@ static bool is_due(struct worker *w)
 {
 	if (!w->paced || w->now_ns >= due_ns(w, w->next))
 		return true;
-	w->now_ns = clock_ns();
+	w->now_ns = stopwatch_ns();
 	return w->now_ns >= due_ns(w, w->next);
 }
 
@@ -476,7 +476,7 @@ static void lose_all(struct worker *w, int result)
 {
 	record_error(w, result);
 	give_up(w);
-	w->now_ns = clock_ns();
+	w->now_ns = stopwatch_ns();
 	for (unsigned i = 0; i < config_of(w)->depth; i++) {
 		struct kvd_completion lost = { .tag = &w->slots[i], .result = KVD_EUNKNOWN };
 		if (w->slots[i].under_way)
@@ -493,7 +493,7 @@ static void take_completions(struct worker *w)
 		lose_all(w, n);
 		return;
 	}
-	w->now_ns = clock_ns();
+	w->now_ns = stopwatch_ns();
 	for (int i = 0; i < n; i++)
 		complete(w, &w->completions[i]);
 }
@@ -504,7 +504,7 @@ static void sleep_until_due(struct worker *w)
 	uint64_t due = due_ns(w, w->next), wake = due - WAKE_NS;
 	struct timespec ts;
 
-	w->now_ns = clock_ns();
+	w->now_ns = stopwatch_ns();
 	if (wake <= w->now_ns)
 		return;
 	if (wake > w->now_ns + SLEEP_NS_MAX)
@@ -513,7 +513,7 @@ static void sleep_until_due(struct worker *w)
 		wake = w->shared->deadline_ns;
 	ts = (struct timespec){ (time_t)(wake / 1000000000u), (long)(wake % 1000000000u) };
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
-	w->now_ns = clock_ns();
+	w->now_ns = stopwatch_ns();
 }
 
 void worker_run(struct worker *w, uint64_t end, bool measured)
@@ -521,7 +521,7 @@ void worker_run(struct worker *w, uint64_t end, bool measured)
 	w->end = end;
 	w->measured = measured;
 	w->paced = measured && config_of(w)->target > 0;
-	w->now_ns = clock_ns();
+	w->now_ns = stopwatch_ns();
 	if (w->paced)
 		prctl(PR_SET_TIMERSLACK, 1000);
 	for (;;) {
@@ -533,5 +533,5 @@ void worker_run(struct worker *w, uint64_t end, bool measured)
 		else if (w->paced && w->deferred == NULL)
 			sleep_until_due(w);
 	}
-	w->end_ns = clock_ns();
+	w->end_ns = stopwatch_ns();
 }

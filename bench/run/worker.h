@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/run/driver.h"
+#include "bench/run/config.h"
+#include "bench/run/result.h"
 
 struct slot;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* kvd by way of libkvd. */
+#include "bench/store/kvd.h"
+
 #include <stdlib.h>
 
 #include "bench/format/jsonread.h"
-#include "bench/measure/clock.h"
-#include "bench/store/store.h"
+#include "bench/measure/stopwatch.h"
 #include "client/api/raw.h"
 
 struct kvd_store {
@@ -111,10 +112,10 @@ static int stats(struct store_session *session, struct store_stats *stats)
 
 static int time_raw(struct session_raw *raw, uint64_t *ns)
 {
-	uint64_t begin = clock_ns();
+	uint64_t begin = stopwatch_ns();
 	int rc = session_raw_run(raw);
 
-	*ns = clock_ns() - begin;
+	*ns = stopwatch_ns() - begin;
 	return rc;
 }
 

@@ -4,7 +4,7 @@
  * GETs by one request for many keys, PUTs one after another, as the library has no
  * way to have several under way and learn what became of each.
  */
-#include "bench/store/store.h"
+#include "bench/store/memcached.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A store that answers everything at once and keeps nothing: what is left is the
  * cost of kvbench itself. */
+#include "bench/store/noop.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "bench/store/store.h"
 
 struct noop_session {
 	struct store_session base;

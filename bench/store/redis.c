@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Redis by way of hiredis: what is submitted goes out with the next poll, all in one
  * write, and is answered in order. */
-#include "bench/store/store.h"
+#include "bench/store/redis.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

@@ -83,23 +83,11 @@ struct store_session {
 	const struct store_ops *ops;
 };
 
-/*
- * config->server: "noop:" for one that does nothing, at once; "redis:PATH" or
- * "redis:HOST:PORT"; "memcached:..." likewise; else a kvd.  0 or -1 with err.
- */
-int store_open(const struct store_config *config, struct store **store, struct err *err);
-
 static inline void store_delete(struct store **store)
 {
 	if (*store != NULL)
 		(*store)->ops->delete(*store);
 	*store = NULL;
 }
-
-int store_noop_open(const struct store_config *config, struct store **store, struct err *err);
-int store_kvd_open(const struct store_config *config, struct store **store, struct err *err);
-int store_redis_open(const struct store_config *config, struct store **store, struct err *err);
-int store_memcached_open(const struct store_config *config, struct store **store,
-			 struct err *err);
 
 #endif

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench/store/store.h"
+#include "bench/store/open.h"
 
 #include <string.h>
+
+#include "bench/store/kvd.h"
+#include "bench/store/memcached.h"
+#include "bench/store/noop.h"
+#include "bench/store/redis.h"
 
 static const struct {
 	const char *scheme;

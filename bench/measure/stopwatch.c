@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bench/measure/clock.h"
+#include "bench/measure/stopwatch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,15 +7,7 @@
 
 #define CALIBRATION_NS 10000000u
 
-struct clock clock_state;
-
-uint64_t clock_system_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
+struct stopwatch stopwatch_state;
 
 #if defined(__x86_64__)
 
@@ -39,7 +31,7 @@ static void read_both(uint64_t *counter, uint64_t *ns)
 	uint64_t best = UINT64_MAX;
 
 	for (int i = 0; i < 20; i++) {
-		uint64_t before = __rdtsc(), now = clock_system_ns(), after = __rdtsc();
+		uint64_t before = __rdtsc(), now = clock_ns(), after = __rdtsc();
 		if (after - before >= best)
 			continue;
 		best = after - before;
@@ -48,24 +40,24 @@ static void read_both(uint64_t *counter, uint64_t *ns)
 	}
 }
 
-void clock_init(void)
+void stopwatch_init(void)
 {
 	struct timespec wait = { 0, CALIBRATION_NS };
 	uint64_t counter, ns;
 
 	if (!kernel_trusts_counter())
 		return;
-	read_both(&clock_state.counter_0, &clock_state.ns_0);
+	read_both(&stopwatch_state.counter_0, &stopwatch_state.ns_0);
 	nanosleep(&wait, NULL);
 	read_both(&counter, &ns);
-	clock_state.scale = (uint64_t)(((unsigned __int128)(ns - clock_state.ns_0) << 32) /
-				       (counter - clock_state.counter_0));
-	clock_state.counter = true;
+	stopwatch_state.scale = (uint64_t)(((unsigned __int128)(ns - stopwatch_state.ns_0) << 32) /
+				       (counter - stopwatch_state.counter_0));
+	stopwatch_state.counter = true;
 }
 
 #else
 
-void clock_init(void)
+void stopwatch_init(void)
 {
 }
 
