@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The software device's wake-ups: common/softverbs/object/cq.c, object/channel.c, exec/fail.c.
+ * The software device's wake-ups: common/softverbs/object/cq.c, object/channel.c, exec/attend.c.
  *
  * A channel with two completion queues and one reader, who of each event's queue takes
  * all that is in it, and then sleeps.  Three senders, two of them to the first queue, one

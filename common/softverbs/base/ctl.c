@@ -5,7 +5,8 @@
  * It sleeps in epoll_wait() until a socket, the process's kick descriptor or a
  * timer wants it: peers that come, ask or die; requests on behalf of queue pairs
  * (sv_rw.attention); send queues whose retry time has come; connection
- * management.  It never waits for another process and never blocks on a socket.
+ * management.  What it does then is whom it calls: ctl.h.  It never waits for another
+ * process and never blocks on a socket.
  *
  * It lives as long as the process.  Objects that it watches are retired by any
  * thread and freed here, between two batches of events.
@@ -14,19 +15,46 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include "common/softverbs/cm/cm.h"
-#include "common/softverbs/peer/peer.h"
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/ctl.h"
+#include "common/softverbs/base/fd.h"
+#include "common/softverbs/base/proc.h"
 
 #define BATCH 64
+#define TIMERS_MAX 2 /* send queues, connection management */
 
 static _Thread_local bool is_ctl;
+static void (*attend)(uint32_t index);
+static uint64_t (*_Atomic timers[TIMERS_MAX])(void);
+static struct sv_watch kicked, timer;
+
+/* ---- who is called ---- */
+
+void sv_ctl_on_attention(void (*to)(uint32_t index))
+{
+	attend = to;
+}
+
+void sv_ctl_on_timer(uint64_t (*run)(void))
+{
+	for (int i = 0; i < TIMERS_MAX; i++) {
+		uint64_t (*there)(void) = NULL;
+
+		if (atomic_compare_exchange_strong(&timers[i], &there, run) || there == run)
+			return;
+	}
+}
+
+/* ---- what is watched ---- */
 
 int sv_watch_add(struct sv_watch *watch, uint32_t events)
 {
@@ -35,16 +63,26 @@ int sv_watch_add(struct sv_watch *watch, uint32_t events)
 	return epoll_ctl(sv_proc->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event) ? errno : 0;
 }
 
+void sv_watch_stop(struct sv_watch *watch)
+{
+	epoll_ctl(sv_proc->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+}
+
+static void kick(void)
+{
+	sv_bell_ring(sv_proc->kick_fd);
+}
+
 void sv_watch_retire(struct sv_watch *watch)
 {
 	struct sv_watch *head = atomic_load(&sv_proc->retired);
 
 	if (watch->fd >= 0)
-		epoll_ctl(sv_proc->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+		sv_watch_stop(watch);
 	do
 		watch->next_retired = head;
 	while (!atomic_compare_exchange_weak(&sv_proc->retired, &head, watch));
-	sv_ctl_kick();
+	kick();
 }
 
 static void free_retired(void)
@@ -61,18 +99,15 @@ static void free_retired(void)
 	}
 }
 
-void sv_ctl_kick(void)
-{
-	sv_bell_ring(sv_proc->kick_fd);
-}
+/* ---- time ---- */
 
 /* The caller has stored what is due at at_ns, and where it is found (seq_cst).
  * Either run_timers() finds it in its second look, or the wake_at_ns that it stored
  * is seen here. */
 void sv_ctl_wake_at(uint64_t at_ns)
 {
-	if (at_ns < atomic_load(&sv_proc->wake_at_ns) && !sv_ctl_is_me())
-		sv_ctl_kick();
+	if (at_ns < atomic_load(&sv_proc->wake_at_ns) && !is_ctl)
+		kick();
 }
 
 static void set_timer(uint64_t at_ns)
@@ -90,10 +125,15 @@ static void set_timer(uint64_t at_ns)
 
 static uint64_t run_due(void)
 {
-	uint64_t queues = sv_progress_blocked(NULL, NULL);
-	uint64_t cm = sv_cm_run_timers();
+	uint64_t next = UINT64_MAX;
 
-	return queues < cm ? queues : cm;
+	for (int i = 0; i < TIMERS_MAX; i++) {
+		uint64_t (*run)(void) = atomic_load(&timers[i]);
+		uint64_t due = run ? run() : UINT64_MAX;
+
+		next = due < next ? due : next;
+	}
+	return next;
 }
 
 static void run_timers(void)
@@ -113,6 +153,8 @@ static void run_timers(void)
 	set_timer(next);
 }
 
+/* ---- the thread ---- */
+
 static void run_attention(void)
 {
 	struct sv_set *set = &sv_proc->rw->attention;
@@ -123,7 +165,7 @@ static void run_attention(void)
 		uint64_t bits = atomic_exchange(&set->word[word], 0);
 
 		for (; bits; bits &= bits - 1)
-			sv_qp_attend((uint32_t)(word * 64 + __builtin_ctzll(bits)));
+			attend((uint32_t)(word * 64 + __builtin_ctzll(bits)));
 	}
 }
 
@@ -158,11 +200,6 @@ static void *ctl_main(void *arg)
 	return NULL;
 }
 
-bool sv_ctl_is_me(void)
-{
-	return is_ctl;
-}
-
 static void release_nothing(struct sv_watch *watch)
 {
 	(void)watch;
@@ -177,15 +214,13 @@ int sv_ctl_start(void)
 	sigset_t all, old;
 	int ret;
 
-	p->kicked = (struct sv_watch){ .fd = p->kick_fd, .ready = on_kick,
-				       .release = release_nothing };
-	p->timer = (struct sv_watch){ .fd = p->timer_fd, .ready = on_kick,
-				      .release = release_nothing };
-	ret = sv_watch_add(&p->kicked, EPOLLIN);
+	kicked = (struct sv_watch){ .fd = p->kick_fd, .ready = on_kick,
+				    .release = release_nothing };
+	timer = (struct sv_watch){ .fd = p->timer_fd, .ready = on_kick,
+				   .release = release_nothing };
+	ret = sv_watch_add(&kicked, EPOLLIN);
 	if (!ret)
-		ret = sv_watch_add(&p->timer, EPOLLIN);
-	if (!ret)
-		ret = sv_watch_add(&p->listener, EPOLLIN);
+		ret = sv_watch_add(&timer, EPOLLIN);
 	if (ret)
 		return ret;
 	sigfillset(&all);

@@ -12,7 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "common/softverbs/sv.h"
+#include <infiniband/verbs.h>
+#include "common/softverbs/base/copy.h"
+#include "common/softverbs/base/fault.h"
+#include "common/softverbs/base/lock.h"
+#include "common/softverbs/softverbs.h"
+
+#define LINE_BYTES 64
 
 /* Written by sv_fault_set() only; readers look after they saw sv_faults_on
  * (acquire, release), and a change while requests run may be seen in parts. */
@@ -133,7 +139,61 @@ void sv_fault_executed(uint32_t number)
 		kill(getpid(), SIGKILL);
 }
 
+/* ---- dice ---- */
+
+uint64_t sv_rng(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
 bool sv_fault_roll(uint64_t *rng, uint32_t per_mille)
 {
 	return per_mille && sv_rng(rng) % 1000 < per_mille;
+}
+
+/* ---- torn copies ---- */
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t r = a % b;
+
+		a = b;
+		b = r;
+	}
+	return a;
+}
+
+/* Lines of 64 bytes of shared, cut at its own line boundaries, in the order
+ * start, start + step, ... modulo their number. */
+void sv_fault_copy(void *dst, const void *shared, size_t bytes, uint64_t *rng)
+{
+	size_t skew = (uintptr_t)shared % LINE_BYTES;
+	uint64_t lines = (skew + bytes + LINE_BYTES - 1) / LINE_BYTES;
+	uint64_t line = lines ? sv_rng(rng) % lines : 0;
+	uint64_t step = lines ? sv_rng(rng) % lines : 0;
+
+	while (lines && gcd(step, lines) != 1)
+		step++;
+	for (uint64_t i = 0; i < lines; i++, line = (line + step) % lines) {
+		size_t from = line ? (size_t)line * LINE_BYTES - skew : 0;
+		size_t to = ((size_t)line + 1) * LINE_BYTES - skew;
+
+		if (to > bytes)
+			to = bytes;
+		sv_copy_from_shared((uint8_t *)dst + from, (const uint8_t *)shared + from,
+				    to - from);
+		switch (sv_rng(rng) % 8) {
+		case 0:
+			sched_yield();
+			break;
+		case 1:
+			for (int spin = 0; spin < 64; spin++)
+				sv_cpu_relax();
+		}
+	}
 }

@@ -4,16 +4,18 @@
  *
  * Peers learn of a process's death from its sockets.  A child that inherits them
  * would keep its dead parent alive, so every descriptor of the device is noted
- * here and closed in the child (proc.c).  exec closes them anyway.
+ * here and closed in the child (verbs/start.c).  exec closes them anyway.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/fd.h"
 
 #define TRACKED_MAX 65536
 

@@ -5,6 +5,16 @@
  * A sv_spin is never shared between processes, so a dead process can't hold
  * one.  A waiter gives the CPU away after a few looks: the holder may be on the
  * same core.
+ *
+ * Lock order of the device, outermost first:
+ *	sv_cm.lock          connection management: ids, channels, their queues
+ *	sv_proc.lock        tables of the process, list of peers (mutex)
+ *	sv_qp.sq_lock       send queue, and the connection to the peer
+ *	sv_cq.lock          completions; of a QP's receive CQ: its receive side
+ *	sv_rq.lock, sv_qp_seat.lock, sv_peer.lock, sv_maps.lock, sv_chan.lock,
+ *	sv_ctx.lock         (leaves)
+ * No function of the caller runs under a lock, and nothing sleeps under one but
+ * the mutexes.
  */
 #ifndef COMMON_SOFTVERBS_BASE_LOCK_H
 #define COMMON_SOFTVERBS_BASE_LOCK_H

@@ -12,13 +12,16 @@
 #endif
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "common/softverbs/peer/peer.h"
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/fd.h"
+#include "common/softverbs/base/mem.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/softverbs.h"
 
 struct sv_mem {
 	struct sv_mem *next;
@@ -200,7 +203,6 @@ int sv_mem_export(uint32_t id, bool write, uint64_t *size_bytes)
 	return fd;
 }
 
-/* In a forked child, whose copies of the descriptors are closed. */
 void sv_mem_forget_all(void)
 {
 	pthread_mutex_init(&mem_lock, NULL);

@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include "common/softverbs/base/lock.h"
 
-/* Raised whenever a struct of this file or a message of peer/peer.h changes. */
+/* Raised whenever a struct of this file or a message of peer/msg.h changes. */
 #define SV_ABI_VERSION 2
 
 #define SV_SLOTS 4096u /* processes of a fabric; slot 0 is not used */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "common/softverbs/cm/cm.h"
+#include "common/softverbs/verbs/start.h"
 
 struct sv_cm sv_cm = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -19,7 +20,8 @@ struct sv_cm sv_cm = {
 	.next_ns = UINT64_MAX,
 };
 
-void sv_cm_forget_all(void)
+/* In a forked child. */
+static void forget_all(void)
 {
 	pthread_mutex_init(&sv_cm.lock, NULL);
 	pthread_cond_init(&sv_cm.acked, NULL);
@@ -28,6 +30,19 @@ void sv_cm_forget_all(void)
 	sv_cm.verbs = NULL;
 	sv_cm.pd = NULL;
 	atomic_store(&sv_cm.next_ns, UINT64_MAX);
+}
+
+static void install_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, forget_all);
+}
+
+int sv_cm_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, install_fork_handler);
+	return sv_start();
 }
 
 /* ---- ids ---- */
@@ -105,8 +120,9 @@ int sv_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, vo
 
 	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB)
 		return sv_cm_fail(EOPNOTSUPP);
-	if (!sv_proc_get())
+	if (sv_cm_start())
 		return -1;
+	sv_ctl_on_timer(sv_cm_run_timers);
 	if (!channel) {
 		own = channel = sv_create_event_channel();
 		if (!channel)

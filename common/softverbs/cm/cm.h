@@ -9,8 +9,18 @@
 #define COMMON_SOFTVERBS_CM_CM_H
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/compiler.h"
+#include "common/softverbs/base/ctl.h"
+#include "common/softverbs/base/fd.h"
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/softverbs.h"
 
 #define SV_CM_REQ_DATA 56
 #define SV_CM_REP_DATA 196
@@ -155,7 +165,8 @@ static inline int sv_cm_done(int err)
 struct sv_id *sv_cm_new_id(struct sv_id *listener);
 /* Unlinks and frees it; sv_cm.lock held. */
 void sv_cm_free_id(struct sv_id *id);
-void sv_cm_forget_all(void);
+/* Before anything else of connection management is used: 0, or -1 and errno.  Any thread. */
+int sv_cm_start(void);
 /* The id is at an address, and so on the device. */
 void sv_cm_set_device(struct sv_id *id);
 

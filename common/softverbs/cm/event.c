@@ -24,7 +24,7 @@ struct rdma_event_channel *sv_create_event_channel(void)
 {
 	struct sv_cm_channel *channel;
 
-	if (!sv_proc_get())
+	if (sv_cm_start())
 		return NULL;
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)

@@ -22,7 +22,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "common/softverbs/cm/cm.h"
-#include "common/softverbs/peer/peer.h"
 
 #define BACKLOG_RETRY_MS 5
 /* A request takes its time on a wire; a server that listens anew between two clients, as
@@ -389,7 +388,7 @@ static bool receive_one(struct sv_cm_sock *sock)
 		sv_cm_on_message(sock->id, &msg);
 	} else {
 		/* It is gone, or speaks another language. */
-		epoll_ctl(sv_proc->epoll_fd, EPOLL_CTL_DEL, sock->watch.fd, NULL);
+		sv_watch_stop(&sock->watch);
 		sv_cm_on_end(sock->id);
 		return false;
 	}

@@ -10,195 +10,35 @@
  * Failure: the request completes with its error, and the queue pair fails, which
  * flushes the rest (fail.c).
  */
-#include <string.h>
-#include "common/softverbs/peer/peer.h"
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/copy.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/exec/exec.h"
+#include "common/softverbs/exec/fail.h"
+#include "common/softverbs/exec/remote.h"
+#include "common/softverbs/exec/sq.h"
+#include "common/softverbs/exec/wait.h"
+#include "common/softverbs/exec/wire.h"
+#include "common/softverbs/object/async.h"
 
-#define WAIT_PEER_MIN_NS 200000u
-#define WAIT_PEER_MAX_NS 20000000u
-/* How long a living process may take to answer at least; it may be frozen. */
-#define ANSWER_BUDGET_MIN_NS 5000000000u
 #define RETRY_TRYLOCK_NS 200000u
 
-/* ---- waiting ---- */
+/* ---- injected faults ---- */
 
-static void count_blocked(struct sv_qp *qp)
-{
-	if (qp->counted)
-		return;
-	qp->counted = true;
-	atomic_fetch_add(&sv_cq_of(qp->ib.send_cq)->nblocked, 1);
-	atomic_fetch_or(&sv_proc->blocked[qp->index / 64], 1ull << qp->index % 64);
-}
-
-void sv_unblock_locked(struct sv_qp *qp)
-{
-	qp->block = SV_BLOCK_NONE;
-	qp->first_ns = 0;
-	if (!qp->counted)
-		return;
-	qp->counted = false;
-	atomic_fetch_and(&sv_proc->blocked[qp->index / 64], ~(1ull << qp->index % 64));
-	atomic_fetch_sub(&sv_cq_of(qp->ib.send_cq)->nblocked, 1);
-}
-
-enum sv_outcome sv_wait(struct sv_qp *qp, enum sv_block why, uint64_t for_ns)
-{
-	uint64_t at = sv_now_ns() + for_ns;
-
-	qp->block = why;
-	atomic_store(&qp->deadline_ns, at);
-	count_blocked(qp);
-	sv_ctl_wake_at(at);
-	return SV_WAIT;
-}
-
-static enum sv_outcome wait_within(struct sv_qp *qp, uint64_t budget, uint32_t *status)
-{
-	uint64_t now = sv_now_ns();
-	uint64_t waited, step;
-
-	if (!qp->first_ns)
-		qp->first_ns = now;
-	waited = now - qp->first_ns;
-	if (waited >= budget) {
-		*status = IBV_WC_RETRY_EXC_ERR;
-		return SV_DONE;
-	}
-	step = waited / 4;
-	if (step < WAIT_PEER_MIN_NS)
-		step = WAIT_PEER_MIN_NS;
-	if (step > WAIT_PEER_MAX_NS)
-		step = WAIT_PEER_MAX_NS;
-	if (step > budget - waited)
-		step = budget - waited;
-	return sv_wait(qp, SV_BLOCK_LINK, step);
-}
-
-enum sv_outcome sv_wait_answer(struct sv_qp *qp, uint32_t *status)
-{
-	return wait_within(qp, qp->budget_ns < ANSWER_BUDGET_MIN_NS ? ANSWER_BUDGET_MIN_NS :
-								      qp->budget_ns,
-			   status);
-}
-
-enum sv_outcome sv_wait_peer(struct sv_qp *qp, uint32_t *status)
-{
-	if (qp->awaits_link)
-		return sv_wait_answer(qp, status);
-	return wait_within(qp, qp->budget_ns, status);
-}
-
-/* First sight of the peer's queue pair, or a look at whether it is still it. */
-static bool same_peer(struct sv_qp *qp, uint32_t gen)
-{
-	const struct sv_rw_qp *rw;
-
-	if (qp->peer_gen)
-		return qp->peer_gen == gen;
-	if (!gen)
-		return false;
-	rw = &qp->peer->rw->qp[sv_qpn_index(qp->peer_qpn)];
-	qp->tx_tail = atomic_load(&rw->tail);
-	qp->tx_head = qp->tx_tail;
-	qp->pay_tail = qp->pay_head = 0;
-	qp->peer_gen = gen;
-	return true;
-}
-
-bool sv_peer_ready(struct sv_qp *qp)
-{
-	const struct sv_ro_qp *ro;
-	uint32_t state = atomic_load_explicit(&qp->peer->state, memory_order_acquire);
-
-	if (state != SV_PEER_UP) {
-		/* Remembered, since it may be there before the caller looks again. */
-		qp->awaits_link = state != SV_PEER_GONE;
-		sv_peer_poke(qp->peer);
-		return false;
-	}
-	if (qp->awaits_link)
-		qp->first_ns = 0;
-	qp->awaits_link = false;
-	ro = &qp->peer->ro->qp[sv_qpn_index(qp->peer_qpn)];
-	/* seq_cst: after a claim this look tells if the credit counts. */
-	state = atomic_load(&ro->state);
-	if (state < IBV_QPS_RTR || state > IBV_QPS_SQE || atomic_load(&ro->dest_qpn) != qp->qpn)
-		return false;
-	if (!same_peer(qp, atomic_load_explicit(&ro->gen, memory_order_acquire)))
-		return false;
-	if (qp->block == SV_BLOCK_LINK) { /* it answers again */
-		qp->block = SV_BLOCK_NONE;
-		qp->first_ns = 0;
-	}
-	return true;
-}
-
-/* ---- completion ---- */
-
-static enum ibv_wc_opcode wc_opcode(uint32_t opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_READ:
-		return IBV_WC_RDMA_READ;
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return IBV_WC_RDMA_WRITE;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		return IBV_WC_COMP_SWAP;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return IBV_WC_FETCH_ADD;
-	default:
-		return IBV_WC_SEND;
-	}
-}
-
-static void complete(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t status)
+/* An event of the QP, its send CQ, its SRQ, the port or the device. */
+static void raise_event(struct sv_qp *qp, enum ibv_event_type type)
 {
 	struct sv_cq *cq = sv_cq_of(qp->ib.send_cq);
-	struct ibv_wc *wc;
+	struct ibv_srq *srq = qp->ib.srq;
 
-	if (!status && !(wqe->flags & IBV_SEND_SIGNALED) && !qp->sq_sig_all)
-		return;
-	sv_spin_lock(&cq->lock);
-	if (sv_qp_faulty(qp) && sv_fault_roll(&qp->rng, sv_faults.overrun))
-		sv_cq_overrun_locked(cq);
-	wc = sv_cq_slot_locked(cq, qp, wqe->number);
-	if (wc) {
-		wc->wr_id = wqe->wr_id;
-		wc->status = (enum ibv_wc_status)status;
-		wc->opcode = wc_opcode(wqe->opcode);
-		wc->byte_len = (uint32_t)wqe->len;
-		wc->qp_num = qp->qpn;
-		sv_cq_push_locked(cq);
-	}
-	sv_spin_unlock(&cq->lock);
-	sv_cq_notify(cq, status != IBV_WC_SUCCESS);
-	if (!wc && sv_qp_state(qp) != IBV_QPS_ERR)
-		sv_qp_fail_later(qp, SV_FAULT_FATAL);
+	if (sv_async_is_of_device(type))
+		sv_async_raise_device(qp->ib.context, type);
+	else if (type == IBV_EVENT_CQ_ERR)
+		sv_async_raise(qp->ib.context, type, &cq->ib, &cq->async_got);
+	else if (type != IBV_EVENT_SRQ_ERR && type != IBV_EVENT_SRQ_LIMIT_REACHED)
+		sv_async_raise(qp->ib.context, type, &qp->ib, &qp->async_got);
+	else if (srq)
+		sv_async_raise(qp->ib.context, type, srq, &sv_srq_of(srq)->async_got);
 }
-
-static void remove_first(struct sv_qp *qp)
-{
-	qp->delayed = false;
-	if (!--qp->sq_count)
-		qp->sq_head = 0;
-	else if (++qp->sq_head == qp->cap.max_send_wr)
-		qp->sq_head = 0;
-	sv_unblock_locked(qp);
-}
-
-void sv_flush_sq_locked(struct sv_qp *qp)
-{
-	qp->slow_serial++;
-	while (qp->sq_count) {
-		complete(qp, sv_wqe_at(qp, qp->sq_head), IBV_WC_WR_FLUSH_ERR);
-		remove_first(qp);
-	}
-	sv_unblock_locked(qp);
-}
-
-/* ---- execution ---- */
 
 /* Injected faults that come before execution.  SV_DONE with a status other than
  * success ends the request, with success it is executed. */
@@ -214,7 +54,7 @@ static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
 	qp->delayed = true;
 	qp->fault_number = sv_fault_request();
 	if (qp->fault_number == sv_faults.event_at)
-		sv_async_inject(&qp->ib, (enum ibv_event_type)sv_faults.event);
+		raise_event(qp, (enum ibv_event_type)sv_faults.event);
 	if (sv_fault_roll(&qp->rng, sv_faults.error)) {
 		*status = IBV_WC_GENERAL_ERR;
 		return SV_DONE;
@@ -223,6 +63,8 @@ static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
 		return sv_wait(qp, SV_BLOCK_DELAY, sv_faults.delay_us * 1000ull);
 	return SV_DONE;
 }
+
+/* ---- execution ---- */
 
 static enum sv_outcome execute(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
 {
@@ -280,8 +122,7 @@ static uint32_t told(const struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t 
 static void finish(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t status)
 {
 	status = told(qp, wqe, status);
-	complete(qp, wqe, status);
-	remove_first(qp);
+	sv_sq_finish(qp, status);
 	if (status)
 		sv_qp_fail_locked(qp);
 }
@@ -322,7 +163,7 @@ static uint64_t progress_one(struct sv_qp *qp, bool now_anyway, uint64_t now)
 	due = qp->counted ? atomic_load(&qp->deadline_ns) : UINT64_MAX;
 	/* Stuck until its state changes: failing, or the send queue is drained. */
 	if (due <= now)
-		due = now + WAIT_PEER_MAX_NS;
+		due = now + SV_WAIT_PEER_MAX_NS;
 	sv_spin_unlock(&qp->sq_lock);
 	return due;
 }

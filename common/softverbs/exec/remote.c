@@ -16,8 +16,13 @@
  * request ends with it and the target's queue pair is put in error too.
  */
 #include <errno.h>
+#include "common/softverbs/base/atomic.h"
+#include "common/softverbs/base/copy.h"
+#include "common/softverbs/base/fault.h"
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/exec/remote.h"
+#include "common/softverbs/object/mr.h"
 #include "common/softverbs/peer/peer.h"
-#include "common/softverbs/sv.h"
 
 #define PARTS_MAX 4
 #define REPLY_MIN_NS 10000000000u
@@ -43,7 +48,7 @@ static uint32_t remote_right(const struct sv_wqe *wqe)
 
 static uint32_t check_local(const struct sv_qp *qp, const struct sv_wqe *wqe)
 {
-	uint32_t pd = SV_CONTAINER(qp->ib.pd, struct sv_pd, ib)->id;
+	uint32_t pd = sv_pd_of(qp->ib.pd)->id;
 
 	if (wqe->len > SV_MAX_MSG_BYTES || (is_atomic(wqe) && wqe->len != sizeof(uint64_t)))
 		return IBV_WC_LOC_LEN_ERR;
@@ -103,7 +108,7 @@ static int ask_mapping(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t mem,
 	struct sv_msg msg;
 
 	fill_ask(qp, wqe, &msg);
-	return sv_peer_map(qp->peer, &msg, mem, write, hint);
+	return sv_maps_find(&qp->peer->maps, qp->peer->watch.fd, &msg, mem, write, hint);
 }
 
 /* Where the target's bytes are here.  0, EAGAIN (asked for), or ENOTSUP. */
@@ -141,7 +146,7 @@ static _Thread_local uint64_t *torn_rng;
 
 static void copy_torn(void *dst, const void *src, size_t bytes)
 {
-	sv_copy_torn(dst, src, bytes, torn_rng);
+	sv_fault_copy(dst, src, bytes, torn_rng);
 }
 
 static void flip_bit(struct sv_qp *qp, struct sv_wqe *wqe)

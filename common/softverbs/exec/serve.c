@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exec/serve.c -- answers to other processes; all of it runs on the control thread.
+ * serve.c -- answers to other processes; all of it runs on the control thread.
+ *
+ * Who they are and what they were given: peer/guest.c.
  *
  * Every right is checked here against this process's own tables: the asker's
  * queue pair must be connected to the one that it names.  An asker that breaks the
@@ -10,154 +12,24 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include "common/softverbs/peer/peer.h"
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/atomic.h"
+#include "common/softverbs/base/compiler.h"
+#include "common/softverbs/base/copy.h"
+#include "common/softverbs/base/fd.h"
+#include "common/softverbs/base/mem.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/exec/serve.h"
+#include "common/softverbs/object/channel.h"
+#include "common/softverbs/object/mr.h"
+#include "common/softverbs/object/qp.h"
+#include "common/softverbs/peer/guest.h"
+#include "common/softverbs/peer/msg.h"
 
 #define ACCEPTS_PER_WAKE 64
 #define ASKS_PER_WAKE 16
-#define GUEST_GIVEN_MAX 4096
-#define PUSHES_MAX 64 /* at a time: they must fit into the socket */
 
-/* ---- guests ---- */
-
-static void release_guest(struct sv_watch *watch)
-{
-	struct sv_guest *guest = SV_CONTAINER(watch, struct sv_guest, watch);
-
-	if (guest->stage)
-		munmap(guest->stage, SV_STAGES * SV_STAGE_BYTES);
-	free(guest->given);
-	free(guest);
-}
-
-static void drop_guest(struct sv_guest *guest)
-{
-	struct sv_guest **at;
-
-	pthread_mutex_lock(&sv_proc->lock);
-	guest->over = true;
-	for (at = &sv_proc->guests; *at != guest; at = &(*at)->next)
-		;
-	*at = guest->next;
-	pthread_mutex_unlock(&sv_proc->lock);
-	sv_watch_retire(&guest->watch);
-}
-
-static struct sv_given *find_given(struct sv_guest *guest, uint32_t mem, bool write)
-{
-	for (uint32_t i = 0; i < guest->ngiven; i++) {
-		if (guest->given[i].mem == mem && guest->given[i].write >= write)
-			return &guest->given[i];
-	}
-	return NULL;
-}
-
-/* sv_proc.lock held. */
-static void remember_given(struct sv_guest *guest, uint32_t mem, bool write)
-{
-	struct sv_given *more;
-
-	if (find_given(guest, mem, write) || guest->ngiven == GUEST_GIVEN_MAX)
-		return; /* when too many, it keeps its mapping until it goes */
-	more = realloc(guest->given, (guest->ngiven + 1) * sizeof(*more));
-	if (!more)
-		return;
-	guest->given = more;
-	more[guest->ngiven++] = (struct sv_given){ mem, write };
-}
-
-static bool forget_given(struct sv_guest *guest, uint32_t mem)
-{
-	struct sv_given *given;
-	bool found = false;
-
-	while ((given = find_given(guest, mem, false))) {
-		*given = guest->given[--guest->ngiven];
-		found = true;
-	}
-	return found;
-}
-
-void sv_serve_mem_gone(uint32_t mem)
-{
-	struct sv_msg msg = { .type = SV_MSG_GONE, .mem = mem };
-
-	pthread_mutex_lock(&sv_proc->lock);
-	for (struct sv_guest *guest = sv_proc->guests; guest; guest = guest->next) {
-		if (forget_given(guest, mem))
-			sv_msg_send(guest->watch.fd, &msg, NULL, 0);
-	}
-	pthread_mutex_unlock(&sv_proc->lock);
-}
-
-/* ---- memory handed over before it is asked for ---- */
-
-/* sv_proc.lock held.  What does not fit now is asked for when it is used. */
-static void push_mem(struct sv_guest *guest, const struct sv_mr *mr, bool write)
-{
-	struct sv_msg msg = { .type = SV_MSG_MAP_OK, .mem = mr->mem, .write = write };
-	int fd;
-
-	if (find_given(guest, mr->mem, write))
-		return;
-	fd = sv_mem_export(mr->mem, write, &msg.bytes64);
-	if (fd < 0)
-		return;
-	if (!sv_msg_send(guest->watch.fd, &msg, &fd, 1))
-		remember_given(guest, mr->mem, write);
-	sv_fd_close(fd);
-}
-
-/* sv_proc.lock held. */
-static void push_qp(struct sv_guest *guest, const struct sv_ro_qp *ro, uint32_t pd,
-		    uint32_t most)
-{
-	const uint32_t change = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-	uint32_t dest_qpn = atomic_load(&ro->dest_qpn);
-	uint32_t qp_pd = atomic_load(&ro->pd);
-
-	if (!dest_qpn || sv_qpn_slot(dest_qpn) != guest->slot || (pd && pd != qp_pd))
-		return;
-	for (const struct sv_mr *mr = sv_proc->mrs; mr && guest->ngiven < most; mr = mr->next) {
-		uint32_t rights = mr->access & atomic_load(&ro->access);
-
-		if (mr->pd == qp_pd && rights & (change | IBV_ACCESS_REMOTE_READ))
-			push_mem(guest, mr, rights & change);
-	}
-}
-
-/* sv_proc.lock held. */
-static void push_guest(struct sv_guest *guest, uint32_t qp_index, uint32_t pd)
-{
-	uint32_t most = guest->ngiven + PUSHES_MAX;
-
-	if (!guest->greeted)
-		return;
-	if (qp_index) {
-		push_qp(guest, &sv_proc->ro->qp[qp_index], pd, most);
-		return;
-	}
-	for (uint32_t i = 0; i < SV_QPS / 64; i++) {
-		uint64_t bits = sv_proc->seats[i];
-
-		for (; bits; bits &= bits - 1)
-			push_qp(guest, &sv_proc->ro->qp[i * 64 + (uint32_t)__builtin_ctzll(bits)],
-				pd, most);
-	}
-}
-
-void sv_serve_push(uint32_t qp_index, uint32_t pd)
-{
-	pthread_mutex_lock(&sv_proc->lock);
-	for (struct sv_guest *guest = sv_proc->guests; guest; guest = guest->next)
-		push_guest(guest, qp_index, pd);
-	pthread_mutex_unlock(&sv_proc->lock);
-}
+static struct sv_watch listener;
 
 /* ---- answers ---- */
 
@@ -169,11 +41,7 @@ static int on_hello(struct sv_guest *guest, const struct sv_msg *msg)
 
 	if (guest->greeted || msg->abi != SV_ABI_VERSION || msg->slot >= SV_SLOTS)
 		return EPROTO;
-	pthread_mutex_lock(&sv_proc->lock);
-	guest->greeted = true;
-	guest->slot = msg->slot;
-	push_guest(guest, 0, 0);
-	pthread_mutex_unlock(&sv_proc->lock);
+	sv_guest_greet(guest, msg->slot);
 	/* Last: whoever has a link has all that it may use, and need not ask. */
 	return sv_msg_send(guest->watch.fd, &answer, fds, 3);
 }
@@ -236,10 +104,8 @@ static int on_map(struct sv_guest *guest, const struct sv_msg *msg)
 		fd = sv_mem_export(msg->mem, answer.write, &answer.bytes64);
 		if (fd < 0)
 			answer.status = ENOTSUP;
-		pthread_mutex_lock(&sv_proc->lock);
-		if (fd >= 0)
-			remember_given(guest, msg->mem, answer.write);
-		pthread_mutex_unlock(&sv_proc->lock);
+		else
+			sv_guest_remember(guest, msg->mem, answer.write);
 	}
 	ret = sv_msg_send(guest->watch.fd, &answer, &fd, fd >= 0);
 	sv_fd_close(fd);
@@ -252,29 +118,6 @@ static int on_stage(struct sv_guest *guest, const int *fds, int nfds)
 		return EPROTO;
 	guest->stage = sv_map_received(fds[0], SV_STAGES * SV_STAGE_BYTES, true);
 	return guest->stage ? 0 : EPROTO;
-}
-
-uint64_t sv_atomic_execute(void *word, uint32_t opcode, uint64_t compare_add, uint64_t swap)
-{
-	_Atomic uint64_t *at = word;
-	uint64_t old;
-
-	if (atomic_load(&sv_faults_on) && sv_faults.noncoherent) {
-		pthread_mutex_lock(&sv_proc->nic_lock);
-		old = atomic_load(at);
-		sched_yield();
-		if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-			atomic_store(at, old + compare_add);
-		else if (old == compare_add)
-			atomic_store(at, swap);
-		pthread_mutex_unlock(&sv_proc->nic_lock);
-		return old;
-	}
-	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-		return atomic_fetch_add(at, compare_add);
-	old = compare_add;
-	atomic_compare_exchange_strong(at, &old, swap);
-	return old;
 }
 
 static uint32_t do_access(const struct sv_guest *guest, const struct sv_msg *msg,
@@ -361,37 +204,24 @@ static void on_guest(struct sv_watch *watch, uint32_t events)
 		for (int f = 0; f < nfds; f++)
 			sv_fd_close(fds[f]);
 		if (ret)
-			drop_guest(guest);
+			sv_guest_drop(guest);
 	}
 }
 
-static void add_guest(int fd)
-{
-	struct sv_guest *guest = sv_same_user(fd) ? calloc(1, sizeof(*guest)) : NULL;
-
-	if (!guest) {
-		sv_fd_close(fd);
-		return;
-	}
-	guest->watch.fd = fd;
-	guest->watch.ready = on_guest;
-	guest->watch.release = release_guest;
-	pthread_mutex_lock(&sv_proc->lock);
-	guest->next = sv_proc->guests;
-	sv_proc->guests = guest;
-	pthread_mutex_unlock(&sv_proc->lock);
-	if (sv_watch_add(&guest->watch, EPOLLIN))
-		drop_guest(guest);
-}
-
-void sv_serve_accept(struct sv_watch *listener, uint32_t events)
+static void on_listener(struct sv_watch *watch, uint32_t events)
 {
 	(void)events;
 	for (int i = 0; i < ACCEPTS_PER_WAKE; i++) {
-		int fd = sv_accept_bounded(listener->fd);
+		int fd = sv_accept_bounded(watch->fd);
 
 		if (fd < 0)
 			return;
-		add_guest(fd);
+		sv_guest_add(fd, on_guest);
 	}
+}
+
+int sv_serve_start(int fd)
+{
+	listener = (struct sv_watch){ .fd = fd, .ready = on_listener };
+	return sv_watch_add(&listener, EPOLLIN);
 }

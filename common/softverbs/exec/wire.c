@@ -15,7 +15,7 @@
  * claimant's own counter (sv_rw_qp.claimed), by the claimant or by the next one.
  * So counter and word together always say how many credits a sender has claimed,
  * also when it died between any two instructions; less what was received from it
- * they are lost, and given back (fail.c).  The counter goes up by compare-and-swap
+ * they are lost, and given back (credit.c).  The counter goes up by compare-and-swap
  * from the number before, so help that comes late does nothing.
  *
  * After a claim the sender looks at the receiver's state again, and the receiver
@@ -35,7 +35,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "common/softverbs/base/copy.h"
+#include "common/softverbs/base/fault.h"
+#include "common/softverbs/base/limits.h"
 #include "common/softverbs/exec/wire.h"
+#include "common/softverbs/object/cq.h"
+#include "common/softverbs/object/mr.h"
+#include "common/softverbs/peer/peer.h"
 
 #define ROOM_STEP_NS 20000000u
 #define ROOM_BUDGET_NS 5000000000u
@@ -265,7 +271,7 @@ static uint32_t nak_status(struct sv_qp *qp)
 
 static uint32_t check_send(struct sv_qp *qp, const struct sv_wqe *wqe)
 {
-	uint32_t pd = SV_CONTAINER(qp->ib.pd, struct sv_pd, ib)->id;
+	uint32_t pd = sv_pd_of(qp->ib.pd)->id;
 
 	if (wqe->len > SV_MAX_MSG_BYTES)
 		return IBV_WC_LOC_LEN_ERR;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wire.h -- messages: what wire.c and wire_recv.c share. */
+/* wire.h -- messages: how they are sent. */
 #ifndef COMMON_SOFTVERBS_EXEC_WIRE_H
 #define COMMON_SOFTVERBS_EXEC_WIRE_H
 
-#include "common/softverbs/peer/peer.h"
-#include "common/softverbs/sv.h"
+#include <stdint.h>
+#include "common/softverbs/base/compiler.h"
+#include "common/softverbs/exec/wait.h"
+#include "common/softverbs/object/qp.h"
 
 /*
  * What ThreadSanitizer can't see: a message that was gathered from the program's memory
@@ -24,5 +26,12 @@
 #define SV_SENT_TO_PEER(qp) ((void)(qp))
 #define SV_CAME_FROM_PEER(qp) ((void)(qp))
 #endif
+
+/* All with sq_lock held.  After messages: who sleeps is woken (qp->to_wake). */
+void sv_wake_receiver(struct sv_qp *qp);
+/* Moves a SEND, or the immediate of a WRITE, on.  SV_DONE: *status is its end. */
+enum sv_outcome sv_exec_send(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status);
+/* The peer's ring is the queue pair's no more. */
+void sv_wire_detach(struct sv_qp *qp);
 
 #endif

@@ -5,8 +5,14 @@
  * wire.c has the protocol.  Nothing in the ring is believed: its sender may be any
  * process of the user, and may have died in the middle of it.
  */
-#include <string.h>
+#include "common/softverbs/base/copy.h"
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/base/proc.h"
 #include "common/softverbs/exec/wire.h"
+#include "common/softverbs/exec/wire_recv.h"
+#include "common/softverbs/object/cq.h"
+#include "common/softverbs/object/mr.h"
+#include "common/softverbs/peer/peer.h"
 
 struct record {
 	uint32_t at, flags, len, total, imm;

@@ -1,15 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * async.c -- asynchronous events of a context.
+ * async.c -- contexts and their asynchronous events.
  *
- * They are a list, and the context's descriptor an eventfd with one count for each.
+ * Events are a list, and the context's descriptor an eventfd with one count for each.
  * A thread that waits for the next one keeps the context, also behind the back of
  * another that closes it.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/fd.h"
+#include "common/softverbs/object/async.h"
+#include "common/softverbs/softverbs.h"
+
+/* ---- contexts ---- */
+
+void sv_ctx_get(struct ibv_context *context)
+{
+	atomic_fetch_add(&sv_ctx_of(context)->users, 1);
+}
+
+void sv_ctx_put(struct ibv_context *context)
+{
+	struct sv_ctx *ctx = sv_ctx_of(context);
+
+	if (atomic_fetch_sub(&ctx->users, 1) > 1)
+		return;
+	while (ctx->head) {
+		struct sv_async *node = ctx->head;
+
+		ctx->head = node->next;
+		free(node);
+	}
+	sv_fd_close(context->async_fd);
+	pthread_mutex_destroy(&context->mutex);
+	free(ctx);
+}
+
+/* ---- events ---- */
 
 static void *event_object(const struct ibv_async_event *event)
 {
@@ -17,8 +46,7 @@ static void *event_object(const struct ibv_async_event *event)
 	return event->element.cq;
 }
 
-/* Of no object that somebody could destroy. */
-static bool is_of_device(enum ibv_event_type type)
+bool sv_async_is_of_device(enum ibv_event_type type)
 {
 	return type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_PORT_ACTIVE ||
 	       type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_LID_CHANGE ||
@@ -27,7 +55,8 @@ static bool is_of_device(enum ibv_event_type type)
 	       type == IBV_EVENT_WQ_FATAL; /* there are no work queues here */
 }
 
-void sv_async_raise(struct ibv_context *context, enum ibv_event_type type, void *obj)
+void sv_async_raise(struct ibv_context *context, enum ibv_event_type type, void *obj,
+		    _Atomic unsigned int *got)
 {
 	struct sv_ctx *ctx = sv_ctx_of(context);
 	struct sv_async *node = calloc(1, sizeof(*node));
@@ -36,6 +65,7 @@ void sv_async_raise(struct ibv_context *context, enum ibv_event_type type, void 
 		return; /* UNTESTED: an event is lost when memory is out */
 	node->event.event_type = type;
 	node->event.element.cq = obj;
+	node->got = got;
 	sv_spin_lock(&ctx->lock);
 	*ctx->tail = node;
 	ctx->tail = &node->next;
@@ -43,24 +73,9 @@ void sv_async_raise(struct ibv_context *context, enum ibv_event_type type, void 
 	sv_bell_ring(context->async_fd);
 }
 
-void sv_async_inject(struct ibv_qp *qp, enum ibv_event_type type)
+void sv_async_raise_device(struct ibv_context *context, enum ibv_event_type type)
 {
-	void *obj = qp;
-
-	switch (type) {
-	case IBV_EVENT_CQ_ERR:
-		obj = qp->send_cq;
-		break;
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		obj = qp->srq;
-		break;
-	default:
-		if (is_of_device(type))
-			obj = (void *)1; /* port 1: element.port_num */
-	}
-	if (obj)
-		sv_async_raise(qp->context, type, obj);
+	sv_async_raise(context, type, (void *)1, NULL); /* port 1: element.port_num */
 }
 
 void sv_async_drop(struct ibv_context *context, const void *obj)
@@ -91,19 +106,6 @@ void sv_async_drop(struct ibv_context *context, const void *obj)
 	}
 }
 
-static _Atomic unsigned int *events_got(const struct ibv_async_event *event)
-{
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR:
-		return &sv_cq_of(event->element.cq)->async_got;
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		return &sv_srq_of(event->element.srq)->async_got;
-	default:
-		return &sv_qp_of(event->element.qp)->async_got;
-	}
-}
-
 static struct sv_async *take_event(struct sv_ctx *ctx)
 {
 	struct sv_async *node;
@@ -115,8 +117,8 @@ static struct sv_async *take_event(struct sv_ctx *ctx)
 		if (!ctx->head)
 			ctx->tail = &ctx->head;
 		/* Before the event can be dropped no more: destroy waits. */
-		if (!is_of_device(node->event.event_type))
-			atomic_fetch_add(events_got(&node->event), 1);
+		if (node->got)
+			atomic_fetch_add(node->got, 1);
 	}
 	sv_spin_unlock(&ctx->lock);
 	return node;
@@ -171,7 +173,7 @@ void sv_ack_async_event(struct ibv_async_event *event)
 	struct ibv_srq *srq = event->element.srq;
 	struct ibv_qp *qp = event->element.qp;
 
-	if (is_of_device(event->event_type))
+	if (sv_async_is_of_device(event->event_type))
 		return;
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR:

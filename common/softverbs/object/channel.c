@@ -24,7 +24,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/fd.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/object/async.h"
+#include "common/softverbs/object/channel.h"
+#include "common/softverbs/softverbs.h"
 
 #define SPIN_US 50 /* a few wake-ups: whoever we wait for may have to be woken itself */
 #define SPIN_US_MAX 10000
@@ -33,6 +38,17 @@
 
 /* In sv_chan.readers: destroyed; the rest counts threads. */
 #define OVER 0x80000000u
+
+struct sv_chan {
+	struct ibv_comp_channel ib;
+	uint32_t id;
+	struct sv_spin lock; /* cqs, and users of ib.refcnt */
+	struct sv_chan_cq *cqs;
+	struct sv_chan *next;	    /* sv_proc.chans */
+	_Atomic uint32_t readers;   /* threads that wait for an event; and if it is over */
+	_Atomic unsigned int skip;  /* waits that are not to begin with a spin */
+	_Atomic unsigned int skips; /* as many, after the last spin in vain */
+};
 
 static uint64_t spin_ns; /* written before the device is opened */
 
@@ -126,7 +142,7 @@ int sv_chan_dup(uint32_t id)
 /* ---- its queues ---- */
 
 /* Takes one pending event of a CQ. */
-static bool take_pending(struct sv_cq *cq)
+static bool take_pending(struct sv_chan_cq *cq)
 {
 	_Atomic uint32_t *pending = &sv_proc->rw->cq[cq->index].pending;
 	uint32_t n = atomic_load(pending);
@@ -136,7 +152,7 @@ static bool take_pending(struct sv_cq *cq)
 	return n != 0;
 }
 
-void sv_chan_join(struct ibv_comp_channel *channel, struct sv_cq *cq)
+void sv_chan_join(struct ibv_comp_channel *channel, struct sv_chan_cq *cq)
 {
 	struct sv_chan *chan = chan_of(channel);
 
@@ -148,10 +164,10 @@ void sv_chan_join(struct ibv_comp_channel *channel, struct sv_cq *cq)
 	atomic_store(&sv_proc->ro->cq[cq->index].channel, chan->id);
 }
 
-void sv_chan_leave(struct ibv_comp_channel *channel, struct sv_cq *cq)
+void sv_chan_leave(struct ibv_comp_channel *channel, struct sv_chan_cq *cq)
 {
 	struct sv_chan *chan = chan_of(channel);
-	struct sv_cq **at;
+	struct sv_chan_cq **at;
 
 	sv_spin_lock(&chan->lock);
 	for (at = &chan->cqs; *at != cq; at = &(*at)->next)
@@ -173,7 +189,7 @@ void sv_chan_put(struct ibv_comp_channel *channel)
 
 /* ---- waiting ---- */
 
-static _Atomic uint32_t *rung_of(const struct sv_cq *cq)
+static _Atomic uint32_t *rung_of(const struct sv_chan_cq *cq)
 {
 	return &sv_proc->rw->cq[cq->index].rung;
 }
@@ -182,7 +198,7 @@ static _Atomic uint32_t *rung_of(const struct sv_cq *cq)
  * it is pending would not do: who counted it so may be about to write it.) */
 static bool is_rung(struct sv_chan *chan)
 {
-	struct sv_cq *cq;
+	struct sv_chan_cq *cq;
 
 	sv_spin_lock(&chan->lock);
 	for (cq = chan->cqs; cq && atomic_load(rung_of(cq)) == cq->rung_seen; cq = cq->next)
@@ -238,7 +254,7 @@ static void spin(struct sv_chan *chan)
 
 /* One event of the queue was taken.  With the last, whatever a dead or late writer left
  * in the count is made up for. */
-static void see_one(struct sv_cq *cq)
+static void see_one(struct sv_chan_cq *cq)
 {
 	uint32_t rung = atomic_load(rung_of(cq));
 
@@ -248,7 +264,7 @@ static void see_one(struct sv_cq *cq)
 		cq->rung_seen++;
 }
 
-static bool is_pending(const struct sv_cq *cq)
+static bool is_pending(const struct sv_chan_cq *cq)
 {
 	return atomic_load(&sv_proc->rw->cq[cq->index].pending);
 }
@@ -258,9 +274,9 @@ static bool is_pending(const struct sv_cq *cq)
  * pending, a dead or stopped writer's event was written twice: one too many, then.
  * more: another CQ has one, which may be yet to be written.
  */
-static struct sv_cq *next_event(struct sv_chan *chan, bool *more)
+static struct sv_chan_cq *next_event(struct sv_chan *chan, bool *more)
 {
-	struct sv_cq *cq, **at;
+	struct sv_chan_cq *cq, **at;
 
 	*more = false;
 	sv_spin_lock(&chan->lock);
@@ -293,7 +309,7 @@ static void leave(void *arg)
 }
 
 /* Blocks, or EAGAIN, as the descriptor's flags say.  0, or -1 and errno. */
-static int wait_event(struct sv_chan *chan, struct sv_cq **found)
+static int wait_event(struct sv_chan *chan, struct sv_chan_cq **found)
 {
 	struct pollfd pfd = { .fd = chan->ib.fd, .events = POLLIN };
 	uint64_t count;
@@ -314,7 +330,7 @@ static int wait_event(struct sv_chan *chan, struct sv_cq **found)
 int sv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	struct sv_chan *chan = chan_of(channel);
-	struct sv_cq *found = NULL;
+	struct sv_chan_cq *found = NULL;
 	int ret;
 
 	atomic_fetch_add(&chan->readers, 1);
@@ -323,7 +339,7 @@ int sv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void *
 	pthread_cleanup_pop(1);
 	if (ret)
 		return -1;
-	*cq = &found->ib;
-	*cq_context = found->ib.cq_context;
+	*cq = found->cq;
+	*cq_context = found->cq->cq_context;
 	return 0;
 }

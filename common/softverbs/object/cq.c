@@ -14,7 +14,7 @@
  * eventfd, which has one count per event, and only then clears the word.  Who
  * finds it taken does the same: the other may have been stopped in between, and
  * an event too many harms nobody.  A sender that dies there is made up for by the
- * control thread (sv_qp_peer_gone()).
+ * control thread (exec/attend.c).
  *
  * Overrun: the completion that finds the ring full is lost, IBV_EVENT_CQ_ERR is
  * raised once, the queue pair fails, and polls fail after the last good entry.
@@ -25,7 +25,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/object/async.h"
+#include "common/softverbs/object/cq.h"
+#include "common/softverbs/softverbs.h"
 
 #define ARMED_TRIES_MAX 16
 
@@ -102,8 +107,10 @@ struct ibv_cq *sv_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 	pthread_mutex_init(&cq->ib.mutex, NULL);
 	pthread_cond_init(&cq->ib.cond, NULL);
 	reset_shared(cq);
+	cq->events.cq = &cq->ib;
+	cq->events.index = cq->index;
 	if (channel)
-		sv_chan_join(channel, cq);
+		sv_chan_join(channel, &cq->events);
 	sv_ctx_get(context);
 	return &cq->ib;
 err_ring:
@@ -118,7 +125,7 @@ err:
 static void wait_for_acks(struct sv_cq *cq)
 {
 	pthread_mutex_lock(&cq->ib.mutex);
-	while (cq->ib.comp_events_completed != atomic_load(&cq->events_got) ||
+	while (cq->ib.comp_events_completed != atomic_load(&cq->events.events_got) ||
 	       cq->ib.async_events_completed != atomic_load(&cq->async_got))
 		pthread_cond_wait(&cq->ib.cond, &cq->ib.mutex);
 	pthread_mutex_unlock(&cq->ib.mutex);
@@ -131,7 +138,7 @@ int sv_destroy_cq(struct ibv_cq *ibcq)
 	if (atomic_load(&cq->users))
 		return EBUSY;
 	if (ibcq->channel)
-		sv_chan_leave(ibcq->channel, cq);
+		sv_chan_leave(ibcq->channel, &cq->events);
 	sv_async_drop(ibcq->context, ibcq);
 	wait_for_acks(cq);
 	if (ibcq->channel)
@@ -150,22 +157,17 @@ int sv_destroy_cq(struct ibv_cq *ibcq)
 
 /* ---- completions ---- */
 
-static struct sv_cqe *cqe_at(struct sv_cq *cq, uint32_t n)
-{
-	return &cq->ring[(n - cq->first) & cq->mask];
-}
-
 void sv_cq_overrun_locked(struct sv_cq *cq)
 {
 	if (!cq->overrun)
-		sv_async_raise(cq->ib.context, IBV_EVENT_CQ_ERR, &cq->ib);
+		sv_async_raise(cq->ib.context, IBV_EVENT_CQ_ERR, &cq->ib, &cq->async_got);
 	cq->overrun = true;
 }
 
 struct ibv_wc *sv_cq_slot_locked(struct sv_cq *cq, struct sv_qp *qp, uint64_t sq_upto)
 {
 	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-	struct sv_cqe *cqe = cqe_at(cq, tail);
+	struct sv_cqe *cqe = sv_cqe_at(cq, tail);
 
 	if (tail - atomic_load_explicit(&cq->head, memory_order_relaxed) > cq->mask ||
 	    cq->overrun) {
@@ -255,136 +257,6 @@ int sv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	return 0;
 }
 
-static struct sv_qp *receiver(struct sv_cq *cq, uint32_t index)
-{
-	struct sv_qp_seat *seat = &sv_proc->seat[index];
-	struct sv_qp *qp;
-
-	/* The QP can't go while the lock of its receive CQ is held. */
-	sv_spin_lock(&seat->lock);
-	qp = seat->qp;
-	if (qp && qp->ib.recv_cq != &cq->ib)
-		qp = NULL;
-	sv_spin_unlock(&seat->lock);
-	return qp;
-}
-
-static inline uint64_t rotate(uint64_t bits, uint32_t by)
-{
-	return by ? bits >> by | bits << (64 - by) : bits;
-}
-
-/* Takes messages of the QPs of one word; returns completions added.  What it has
- * no room for it puts back, and starts there the next time. */
-static int take_word(struct sv_cq *cq, struct sv_set *ready, uint32_t word, int want)
-{
-	uint32_t first = cq->next_bit;
-	uint64_t bits = rotate(atomic_exchange(&ready->word[word], 0), first);
-	int added = 0;
-
-	for (; bits && added < want; bits &= bits - 1) {
-		uint32_t bit = (first + (uint32_t)__builtin_ctzll(bits)) % 64;
-		struct sv_qp *qp = receiver(cq, word * 64 + bit);
-		bool again = false;
-
-		if (qp)
-			added += sv_wire_drain_locked(qp, want - added, &again);
-		if (again)
-			sv_set_add(ready, word * 64 + bit);
-		cq->next_bit = (bit + 1) % 64;
-	}
-	if (bits) {
-		atomic_fetch_or(&ready->word[word], rotate(bits, (64 - first) % 64));
-		atomic_fetch_or(&ready->top, 1ull << word);
-	}
-	return added;
-}
-
-/* Messages to completions, up to want; cq->lock held. */
-static void take_ready(struct sv_cq *cq, int want)
-{
-	struct sv_set *ready = &sv_proc->rw->cq[cq->index].ready;
-	uint32_t first = cq->next_word;
-	uint64_t top = rotate(atomic_exchange(&ready->top, 0), first);
-
-	for (; top; top &= top - 1) {
-		uint32_t word = (first + (uint32_t)__builtin_ctzll(top)) % 64;
-
-		if (want <= 0) {
-			atomic_fetch_or(&ready->top, rotate(top, (64 - first) % 64));
-			cq->next_word = word;
-			return;
-		}
-		want -= take_word(cq, ready, word, want);
-		cq->next_word = word;
-	}
-}
-
-/* Copies completions out; cq->lock held. */
-static int pop(struct sv_cq *cq, int n, struct ibv_wc *wc)
-{
-	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-	int i;
-
-	for (i = 0; i < n && head != tail; i++, head++) {
-		struct sv_cqe *cqe = cqe_at(cq, head);
-
-		wc[i] = cqe->wc;
-		/* release: the slots are free; partner in sv_post_send(). */
-		if (cqe->sq_upto)
-			atomic_store_explicit(&cqe->qp->polled, cqe->sq_upto,
-					      memory_order_release);
-	}
-	atomic_store_explicit(&cq->head, head, memory_order_relaxed);
-	if (head == tail) /* start over: the first lines stay in the cache */
-		cq->first = head;
-	return i;
-}
-
-/* Two processes that poll on one core would each spend whole time slices. */
-static int nothing(struct sv_cq *cq)
-{
-	unsigned int polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
-
-	if (polls >= SV_EMPTY_POLLS_MAX) {
-		sched_yield();
-		polls = 0;
-	}
-	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
-	return 0;
-}
-
-int sv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
-{
-	struct sv_cq *cq = sv_cq_of(ibcq);
-	struct sv_set *ready = &sv_proc->rw->cq[cq->index].ready;
-	uint32_t have;
-	bool overrun;
-	int got;
-
-	if (n <= 0)
-		return n ? -EINVAL : 0;
-	if (atomic_load_explicit(&cq->nblocked, memory_order_relaxed))
-		sv_progress_blocked(cq, NULL);
-	have = atomic_load_explicit(&cq->tail, memory_order_acquire) -
-	       atomic_load_explicit(&cq->head, memory_order_relaxed);
-	if (!have && !atomic_load(&ready->top) &&
-	    !atomic_load_explicit(&cq->overrun, memory_order_relaxed))
-		return nothing(cq);
-	sv_spin_lock(&cq->lock);
-	if (have < (uint32_t)n && atomic_load_explicit(&ready->top, memory_order_acquire))
-		take_ready(cq, n - (int)have);
-	got = pop(cq, n, wc);
-	overrun = cq->overrun;
-	sv_spin_unlock(&cq->lock);
-	if (got) {
-		atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
-		return got;
-	}
-	return overrun ? -EIO : nothing(cq);
-}
-
 void sv_cq_clean(struct sv_cq *cq, struct sv_qp *qp)
 {
 	uint32_t head, tail, to;
@@ -394,10 +266,10 @@ void sv_cq_clean(struct sv_cq *cq, struct sv_qp *qp)
 	tail = to = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	/* From the newest: what stays moves towards the tail. */
 	while (tail != head) {
-		struct sv_cqe *cqe = cqe_at(cq, --tail);
+		struct sv_cqe *cqe = sv_cqe_at(cq, --tail);
 
 		if (cqe->qp != qp)
-			*cqe_at(cq, --to) = *cqe;
+			*sv_cqe_at(cq, --to) = *cqe;
 	}
 	atomic_store_explicit(&cq->head, to, memory_order_relaxed);
 	sv_spin_unlock(&cq->lock);

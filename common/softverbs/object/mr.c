@@ -13,14 +13,23 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "common/softverbs/peer/peer.h"
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/mem.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/object/async.h"
+#include "common/softverbs/object/mr.h"
+#include "common/softverbs/peer/guest.h"
+#include "common/softverbs/softverbs.h"
 
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define KNOWN_ACCESS                                                                        \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |       \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 #define KEY_TRIES 64
+
+struct sv_mr {
+	struct ibv_mr ib;
+	struct sv_offer offer; /* mem 0: it is none */
+};
 
 struct ibv_pd *sv_alloc_pd(struct ibv_context *context)
 {
@@ -38,7 +47,7 @@ struct ibv_pd *sv_alloc_pd(struct ibv_context *context)
 
 int sv_dealloc_pd(struct ibv_pd *ibpd)
 {
-	struct sv_pd *pd = SV_CONTAINER(ibpd, struct sv_pd, ib);
+	struct sv_pd *pd = sv_pd_of(ibpd);
 
 	if (atomic_load(&pd->users))
 		return EBUSY;
@@ -100,7 +109,7 @@ static struct sv_ro_mr *pick_key(uint32_t *key)
 
 static int publish(struct sv_mr *mr, int access, const struct sv_mem_view *view)
 {
-	struct sv_pd *pd = SV_CONTAINER(mr->ib.pd, struct sv_pd, ib);
+	struct sv_pd *pd = sv_pd_of(mr->ib.pd);
 	struct sv_ro_mr *entry;
 	uint32_t key;
 
@@ -119,29 +128,6 @@ static int publish(struct sv_mr *mr, int access, const struct sv_mem_view *view)
 	pthread_mutex_unlock(&sv_proc->lock);
 	mr->ib.lkey = mr->ib.rkey = mr->ib.handle = key;
 	return entry ? 0 : ENOMEM;
-}
-
-static void join_list(struct sv_mr *mr, int access)
-{
-	mr->access = (uint32_t)access;
-	mr->pd = SV_CONTAINER(mr->ib.pd, struct sv_pd, ib)->id;
-	pthread_mutex_lock(&sv_proc->lock);
-	mr->next = sv_proc->mrs;
-	sv_proc->mrs = mr;
-	pthread_mutex_unlock(&sv_proc->lock);
-	if (access & (REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ))
-		sv_serve_push(0, mr->pd);
-}
-
-static void leave_list(struct sv_mr *mr)
-{
-	struct sv_mr **at;
-
-	pthread_mutex_lock(&sv_proc->lock);
-	for (at = &sv_proc->mrs; *at != mr; at = &(*at)->next)
-		;
-	*at = mr->next;
-	pthread_mutex_unlock(&sv_proc->lock);
 }
 
 struct ibv_mr *sv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -163,17 +149,19 @@ struct ibv_mr *sv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acces
 	mr->ib.pd = pd;
 	mr->ib.addr = addr;
 	mr->ib.length = length;
-	mr->mem = view.id;
+	mr->offer.mem = view.id;
+	mr->offer.pd = sv_pd_of(pd)->id;
+	mr->offer.access = (uint32_t)access;
 	ret = publish(mr, access, &view);
 	if (ret) {
 		free(mr);
 		errno = ret;
 		return NULL;
 	}
-	atomic_fetch_add(&SV_CONTAINER(pd, struct sv_pd, ib)->users, 1);
-	if (mr->mem) {
-		sv_mem_ref(mr->mem);
-		join_list(mr, access);
+	atomic_fetch_add(&sv_pd_of(pd)->users, 1);
+	if (view.id) {
+		sv_mem_ref(view.id);
+		sv_guest_offer(&mr->offer);
 	}
 	return &mr->ib;
 }
@@ -186,12 +174,12 @@ int sv_dereg_mr(struct ibv_mr *ibmr)
 	/* The program may free the memory: the control thread is done with it. */
 	pthread_mutex_lock(&sv_proc->serving);
 	pthread_mutex_unlock(&sv_proc->serving);
-	if (mr->mem) {
-		leave_list(mr);
-		if (sv_mem_unref(mr->mem))
-			sv_serve_mem_gone(mr->mem);
+	if (mr->offer.mem) {
+		sv_guest_withdraw(&mr->offer);
+		if (sv_mem_unref(mr->offer.mem))
+			sv_guest_mem_gone(mr->offer.mem);
 	}
-	atomic_fetch_sub(&SV_CONTAINER(ibmr->pd, struct sv_pd, ib)->users, 1);
+	atomic_fetch_sub(&sv_pd_of(ibmr->pd)->users, 1);
 	free(mr);
 	return 0;
 }

@@ -9,14 +9,19 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/object/async.h"
+#include "common/softverbs/object/mr.h"
+#include "common/softverbs/object/rq.h"
+#include "common/softverbs/softverbs.h"
 
 static struct sv_rwqe *slot(struct sv_rq *rq, uint32_t n)
 {
 	return (struct sv_rwqe *)(void *)(rq->ring + (size_t)(n % rq->depth) * rq->stride_bytes);
 }
 
-/* index: see SV_RQS.  The queue begins where the shared claim word stands, so
+/* The queue begins where the shared claim word stands, so
  * that nothing of an earlier queue of this index can be claimed from it. */
 int sv_rq_init(struct sv_rq *rq, uint32_t index, uint32_t depth, uint32_t max_sge)
 {
@@ -87,6 +92,11 @@ int sv_rq_post(struct sv_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 	return ret;
 }
 
+static void limit_reached(struct sv_srq *srq)
+{
+	sv_async_raise(srq->ib.context, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ib, &srq->async_got);
+}
+
 bool sv_rq_pop(struct sv_rq *rq, struct sv_rwqe *out)
 {
 	bool limit = false, some;
@@ -103,7 +113,7 @@ bool sv_rq_pop(struct sv_rq *rq, struct sv_rwqe *out)
 	}
 	sv_spin_unlock(&rq->lock);
 	if (limit)
-		sv_async_raise(rq->srq->ib.context, IBV_EVENT_SRQ_LIMIT_REACHED, &rq->srq->ib);
+		limit_reached(rq->srq);
 	return some;
 }
 
@@ -116,7 +126,6 @@ void sv_rq_give_credits(struct sv_rq *rq, uint32_t n)
 	sv_spin_unlock(&rq->lock);
 }
 
-/* Forgets every receive, and every credit. */
 void sv_rq_clear(struct sv_rq *rq)
 {
 	sv_spin_lock(&rq->lock);
@@ -176,7 +185,7 @@ struct ibv_srq *sv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 	srq->ib.pd = pd;
 	pthread_mutex_init(&srq->ib.mutex, NULL);
 	pthread_cond_init(&srq->ib.cond, NULL);
-	atomic_fetch_add(&SV_CONTAINER(pd, struct sv_pd, ib)->users, 1);
+	atomic_fetch_add(&sv_pd_of(pd)->users, 1);
 	return &srq->ib;
 err_index:
 	leave_index(srq);
@@ -206,7 +215,7 @@ int sv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	}
 	sv_spin_unlock(&rq->lock);
 	if (below)
-		sv_async_raise(ibsrq->context, IBV_EVENT_SRQ_LIMIT_REACHED, ibsrq);
+		limit_reached(sv_srq_of(ibsrq));
 	return 0;
 }
 
@@ -234,7 +243,7 @@ int sv_destroy_srq(struct ibv_srq *ibsrq)
 		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
 	pthread_mutex_unlock(&ibsrq->mutex);
 	leave_index(srq);
-	atomic_fetch_sub(&SV_CONTAINER(ibsrq->pd, struct sv_pd, ib)->users, 1);
+	atomic_fetch_sub(&sv_pd_of(ibsrq->pd)->users, 1);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
 	sv_rq_fini(&srq->rq);

@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include "common/softverbs/peer/peer.h"
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/fd.h"
+#include "common/softverbs/peer/msg.h"
 
 union fd_control {
 	struct cmsghdr header;

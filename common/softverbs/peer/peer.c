@@ -26,10 +26,20 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/compiler.h"
+#include "common/softverbs/base/fd.h"
+#include "common/softverbs/base/proc.h"
 #include "common/softverbs/peer/peer.h"
-#include "common/softverbs/sv.h"
 
 #define ASKS_PER_WAKE 64
+
+static const struct sv_peer_hooks *hooks;
+
+void sv_peer_on_event(const struct sv_peer_hooks *to)
+{
+	hooks = to;
+}
 
 /* ---- making and ending ---- */
 
@@ -43,7 +53,7 @@ static void release_peer(struct sv_watch *watch)
 {
 	struct sv_peer *peer = SV_CONTAINER(watch, struct sv_peer, watch);
 
-	sv_peer_free_maps(peer->maps);
+	sv_maps_free(peer->maps.list);
 	while (peer->chans) {
 		struct sv_peer_chan *chan = peer->chans;
 
@@ -170,8 +180,8 @@ static void peer_gone(struct sv_peer *peer)
 	if (atomic_load(&peer->state) == SV_PEER_GONE)
 		return;
 	set_state(peer, SV_PEER_GONE);
-	epoll_ctl(sv_proc->epoll_fd, EPOLL_CTL_DEL, peer->watch.fd, NULL);
-	sv_qp_peer_gone(peer);
+	sv_watch_stop(&peer->watch);
+	hooks->gone(peer);
 }
 
 /* ---- asking ---- */
@@ -301,7 +311,7 @@ static bool on_hello(struct sv_peer *peer, const struct sv_msg *msg, int *fds, i
 	peer->kick_fd = fds[2];
 	fds[0] = fds[1] = fds[2] = -1;
 	set_state(peer, SV_PEER_UP);
-	sv_progress_blocked(NULL, peer);
+	hooks->progress(peer);
 	return true;
 }
 
@@ -322,9 +332,16 @@ static void on_access(struct sv_peer *peer, const struct sv_msg *msg)
 {
 	if (msg->stage >= SV_STAGES || msg->bytes > SV_STAGE_BYTES || !peer->stage)
 		return;
-	sv_slow_answer(sv_qpn_index(msg->src_qpn), msg->serial, msg->status, msg->offset,
-		       msg->swap, peer->stage + (size_t)msg->stage * SV_STAGE_BYTES, msg->bytes);
+	hooks->answered(msg, peer->stage + (size_t)msg->stage * SV_STAGE_BYTES);
 	sv_peer_stage_put(peer, msg->stage);
+}
+
+static void on_gone(struct sv_peer *peer, uint32_t mem)
+{
+	struct sv_map *gone = sv_maps_take_out(&peer->maps, mem);
+
+	hooks->unmapped(peer, mem);
+	sv_maps_free(gone);
 }
 
 static bool dispatch(struct sv_peer *peer, const struct sv_msg *msg, int *fds, int nfds)
@@ -339,13 +356,14 @@ static bool dispatch(struct sv_peer *peer, const struct sv_msg *msg, int *fds, i
 		on_chan(peer, msg, fds, nfds);
 		return true;
 	case SV_MSG_MAP_OK:
-		sv_peer_on_map(peer, msg, nfds ? fds[0] : -1);
+		sv_maps_answered(&peer->maps, msg, nfds ? fds[0] : -1);
+		hooks->progress(peer);
 		return true;
 	case SV_MSG_ACCESS_OK:
 		on_access(peer, msg);
 		return true;
 	case SV_MSG_GONE:
-		sv_peer_on_gone(peer, msg->mem);
+		on_gone(peer, msg->mem);
 		return true;
 	default:
 		return false;

@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
-#include "common/softverbs/sv.h"
+#include "common/softverbs/exec/poll.h"
+#include "common/softverbs/object/cq.h"
+#include "common/softverbs/softverbs.h"
 
 static struct sv_cq *of_ex(struct ibv_cq_ex *ex)
 {

@@ -13,10 +13,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-#include "common/softverbs/sv.h"
+#include <time.h>
+#include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/base/shm.h"
+#include "common/softverbs/exec/poll.h"
+#include "common/softverbs/object/async.h"
+#include "common/softverbs/object/cq.h"
+#include "common/softverbs/object/rq.h"
+#include "common/softverbs/softverbs.h"
+#include "common/softverbs/verbs/post.h"
+#include "common/softverbs/verbs/start.h"
 
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -35,33 +42,6 @@ static struct ibv_device soft_device = {
 int sv_is_soft(const struct ibv_device *device)
 {
 	return device == &soft_device;
-}
-
-/* ---- bells: eventfds that count queued events ---- */
-
-int sv_bell_open(void)
-{
-	return sv_fd_track(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
-}
-
-void sv_bell_ring(int fd)
-{
-	uint64_t one = 1;
-	ssize_t n = write(fd, &one, sizeof(one));
-
-	(void)n; /* fails only at 2^64 - 1 events */
-}
-
-void sv_bell_drop(int fd)
-{
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	uint64_t count;
-
-	if (poll(&pfd, 1, 0) == 1) {
-		ssize_t n = read(fd, &count, sizeof(count));
-
-		(void)n;
-	}
 }
 
 /* ---- device ---- */
@@ -86,82 +66,6 @@ __be64 sv_get_device_guid(struct ibv_device *device)
 {
 	(void)device;
 	return htobe64(DEVICE_GUID);
-}
-
-static void set_ops(struct verbs_context *vctx)
-{
-	struct ibv_context *context = &vctx->context;
-
-	vctx->query_port = sv_query_port_ex;
-	vctx->query_device_ex = sv_query_device_ex;
-	vctx->query_rt_values = sv_query_rt_values;
-	vctx->create_cq_ex = sv_create_cq_ex;
-	vctx->create_qp_ex = sv_create_qp_ex;
-	context->ops.poll_cq = sv_poll_cq;
-	context->ops.req_notify_cq = sv_req_notify_cq;
-	context->ops.post_send = sv_post_send;
-	context->ops.post_recv = sv_post_recv;
-	context->ops.post_srq_recv = sv_post_srq_recv;
-}
-
-struct ibv_context *sv_open_device(struct ibv_device *device)
-{
-	struct sv_ctx *ctx;
-
-	if (!sv_is_soft(device)) {
-		errno = ENODEV;
-		return NULL;
-	}
-	if (!sv_proc_get())
-		return NULL;
-	ctx = calloc(1, sizeof(*ctx));
-	if (!ctx)
-		return NULL;
-	ctx->tail = &ctx->head;
-	atomic_store(&ctx->users, 1);
-	ctx->vctx.sz = sizeof(ctx->vctx);
-	ctx->vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-	ctx->vctx.context.device = device;
-	ctx->vctx.context.cmd_fd = -1;
-	ctx->vctx.context.num_comp_vectors = 8;
-	ctx->vctx.context.async_fd = sv_bell_open();
-	if (ctx->vctx.context.async_fd < 0) {
-		free(ctx);
-		return NULL;
-	}
-	pthread_mutex_init(&ctx->vctx.context.mutex, NULL);
-	set_ops(&ctx->vctx);
-	return &ctx->vctx.context;
-}
-
-void sv_ctx_get(struct ibv_context *context)
-{
-	atomic_fetch_add(&sv_ctx_of(context)->users, 1);
-}
-
-void sv_ctx_put(struct ibv_context *context)
-{
-	struct sv_ctx *ctx = sv_ctx_of(context);
-
-	if (atomic_fetch_sub(&ctx->users, 1) > 1)
-		return;
-	while (ctx->head) {
-		struct sv_async *node = ctx->head;
-
-		ctx->head = node->next;
-		free(node);
-	}
-	sv_fd_close(context->async_fd);
-	pthread_mutex_destroy(&context->mutex);
-	free(ctx);
-}
-
-/* As with a kernel's device, objects that are left don't hinder it.  They and the
- * context's memory stay until they are destroyed. */
-int sv_close_device(struct ibv_context *context)
-{
-	sv_ctx_put(context);
-	return 0;
 }
 
 int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
@@ -271,8 +175,8 @@ int sv_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 	return 0;
 }
 
-int sv_query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
-		     size_t attr_bytes)
+static int query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+			 size_t attr_bytes)
 {
 	struct ibv_port_attr all;
 	int ret = sv_query_port(context, port, &all);
@@ -282,11 +186,67 @@ int sv_query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_port_
 	return ret;
 }
 
-int sv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	(void)context;
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return EOPNOTSUPP;
 	clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
+	return 0;
+}
+
+/* ---- contexts ---- */
+
+static void set_ops(struct verbs_context *vctx)
+{
+	struct ibv_context *context = &vctx->context;
+
+	vctx->query_port = query_port_ex;
+	vctx->query_device_ex = sv_query_device_ex;
+	vctx->query_rt_values = query_rt_values;
+	vctx->create_cq_ex = sv_create_cq_ex;
+	vctx->create_qp_ex = sv_create_qp_ex;
+	context->ops.poll_cq = sv_poll_cq;
+	context->ops.req_notify_cq = sv_req_notify_cq;
+	context->ops.post_send = sv_post_send;
+	context->ops.post_recv = sv_post_recv;
+	context->ops.post_srq_recv = sv_post_srq_recv;
+}
+
+struct ibv_context *sv_open_device(struct ibv_device *device)
+{
+	struct sv_ctx *ctx;
+
+	if (!sv_is_soft(device)) {
+		errno = ENODEV;
+		return NULL;
+	}
+	if (sv_start())
+		return NULL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return NULL;
+	ctx->tail = &ctx->head;
+	atomic_store(&ctx->users, 1);
+	ctx->vctx.sz = sizeof(ctx->vctx);
+	ctx->vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	ctx->vctx.context.device = device;
+	ctx->vctx.context.cmd_fd = -1;
+	ctx->vctx.context.num_comp_vectors = 8;
+	ctx->vctx.context.async_fd = sv_bell_open();
+	if (ctx->vctx.context.async_fd < 0) {
+		free(ctx);
+		return NULL;
+	}
+	pthread_mutex_init(&ctx->vctx.context.mutex, NULL);
+	set_ops(&ctx->vctx);
+	return &ctx->vctx.context;
+}
+
+/* As with a kernel's device, objects that are left don't hinder it.  They and the
+ * context's memory stay until they are destroyed. */
+int sv_close_device(struct ibv_context *context)
+{
+	sv_ctx_put(context);
 	return 0;
 }

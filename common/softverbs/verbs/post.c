@@ -7,11 +7,17 @@
  * unsignalled requests only gets ENOMEM after max_send_wr of them.
  */
 #include <errno.h>
-#include "common/softverbs/sv.h"
+#include "common/softverbs/base/copy.h"
+#include "common/softverbs/exec/exec.h"
+#include "common/softverbs/exec/fail.h"
+#include "common/softverbs/exec/sq.h"
+#include "common/softverbs/object/mr.h"
+#include "common/softverbs/object/qp.h"
+#include "common/softverbs/verbs/post.h"
 
 static bool has_room(const struct sv_qp *qp, uint32_t n)
 {
-	/* acquire: partner pop() in object/cq.c. */
+	/* acquire: partner pop() in exec/poll.c. */
 	return qp->posted - atomic_load_explicit(&qp->polled, memory_order_acquire) + n <=
 	       qp->cap.max_send_wr;
 }
@@ -84,7 +90,7 @@ static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr)
 static void go_on(struct sv_qp *qp)
 {
 	if (qp->flushed)
-		sv_flush_sq_locked(qp);
+		sv_sq_flush(qp);
 	else
 		sv_progress_locked(qp);
 }

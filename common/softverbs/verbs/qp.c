@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * qp.c -- queue pairs: how they are made, found and taken apart.
+ * qp.c -- queue pairs: how they are made and taken apart.
  *
  * Happy path: sv_create_qp() takes a seat, whose number is part of the queue pair's,
  * maps the ring of its peer-to-be, and publishes it.  States: qp_state.c; errors and the
@@ -20,28 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/exec/credit.h"
+#include "common/softverbs/object/async.h"
+#include "common/softverbs/object/mr.h"
 #include "common/softverbs/object/qp.h"
-
-/* ---- references ---- */
-
-struct sv_qp *sv_qp_get(uint32_t index)
-{
-	struct sv_qp_seat *seat = &sv_proc->seat[index];
-	struct sv_qp *qp;
-
-	sv_spin_lock(&seat->lock);
-	qp = seat->qp;
-	if (qp)
-		atomic_fetch_add_explicit(&qp->refs, 1, memory_order_relaxed);
-	sv_spin_unlock(&seat->lock);
-	return qp;
-}
-
-void sv_qp_put(struct sv_qp *qp)
-{
-	/* release: partner is the wait in sv_destroy_qp(). */
-	atomic_fetch_sub_explicit(&qp->refs, 1, memory_order_release);
-}
+#include "common/softverbs/peer/peer.h"
+#include "common/softverbs/softverbs.h"
+#include "common/softverbs/verbs/qp_state.h"
 
 /* ---- creation ---- */
 
@@ -87,16 +74,6 @@ static int make_queues(struct sv_qp *qp, const struct ibv_qp_init_attr *init)
 	sges = init->srq ? sv_srq_of(init->srq)->rq.max_sge : qp->cap.max_recv_sge;
 	qp->rx_wqe = calloc(1, sizeof(*qp->rx_wqe) + sges * sizeof(struct ibv_sge));
 	return qp->rx_wqe ? 0 : ENOMEM;
-}
-
-void sv_qp_renew(struct sv_qp *qp)
-{
-	uint32_t gen;
-
-	do
-		gen = atomic_fetch_add(&sv_proc->next_gen, 1);
-	while (!gen);
-	atomic_store(&sv_proc->ro->qp[qp->index].gen, gen);
 }
 
 static int take_seat(struct sv_qp *qp)
@@ -152,21 +129,6 @@ static void drop_ring(struct sv_qp *qp)
 		  wire_offset(qp->index), SV_WIRE_BYTES);
 }
 
-void sv_qp_reset_shared(struct sv_qp *qp)
-{
-	struct sv_qp_seat *seat = &sv_proc->seat[qp->index];
-
-	atomic_store(&qp->rw->tail, 0);
-	atomic_store(&qp->rw->head, 0);
-	atomic_store(&qp->rw->tx_wait, 0);
-	atomic_store(&qp->rw->fault, 0);
-	atomic_store(&qp->ro->nak, SV_NAK_NONE);
-	seat->rq = qp->rq->index;
-	seat->reclaimed = atomic_load(&qp->rw->claimed) - seat->received;
-	qp->rx_head = 0;
-	qp->rx_closed = qp->rx_partial = false;
-}
-
 static void publish(struct sv_qp *qp)
 {
 	struct sv_ro_qp *ro = qp->ro;
@@ -175,7 +137,7 @@ static void publish(struct sv_qp *qp)
 	atomic_store(&ro->state, IBV_QPS_RESET);
 	atomic_store(&ro->dest_qpn, 0);
 	atomic_store(&ro->access, 0);
-	atomic_store(&ro->pd, SV_CONTAINER(qp->ib.pd, struct sv_pd, ib)->id);
+	atomic_store(&ro->pd, sv_pd_of(qp->ib.pd)->id);
 	atomic_store(&ro->rq, qp->rq->index);
 	atomic_store(&ro->cq, sv_cq_of(qp->ib.recv_cq)->index);
 	sv_qp_renew(qp);
@@ -188,7 +150,7 @@ static void count_users(struct sv_qp *qp, int n)
 {
 	atomic_fetch_add(&sv_cq_of(qp->ib.send_cq)->users, (unsigned int)n);
 	atomic_fetch_add(&sv_cq_of(qp->ib.recv_cq)->users, (unsigned int)n);
-	atomic_fetch_add(&SV_CONTAINER(qp->ib.pd, struct sv_pd, ib)->users, (unsigned int)n);
+	atomic_fetch_add(&sv_pd_of(qp->ib.pd)->users, (unsigned int)n);
 	if (qp->ib.srq)
 		atomic_fetch_add(&sv_srq_of(qp->ib.srq)->users, (unsigned int)n);
 }
@@ -209,7 +171,7 @@ static void fill(struct sv_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_a
 	qp->ro = &sv_proc->ro->qp[qp->index];
 	qp->rw = &sv_proc->rw->qp[qp->index];
 	qp->rq = init->srq ? &sv_srq_of(init->srq)->rq : &qp->own_rq;
-	qp->rx_pd = SV_CONTAINER(init->srq ? init->srq->pd : pd, struct sv_pd, ib)->id;
+	qp->rx_pd = sv_pd_of(init->srq ? init->srq->pd : pd)->id;
 	pthread_mutex_init(&qp->ib.mutex, NULL);
 	pthread_cond_init(&qp->ib.cond, NULL);
 }
@@ -310,7 +272,7 @@ int sv_destroy_qp(struct ibv_qp *ibqp)
 		sv_rq_fini(&qp->own_rq);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
-	sv_draft_free(qp->draft);
+	free(qp->draft);
 	free(qp->rx_wqe);
 	free(qp->sq);
 	free(qp);

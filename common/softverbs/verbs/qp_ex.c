@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "common/softverbs/sv.h"
+#include "common/softverbs/object/qp.h"
+#include "common/softverbs/softverbs.h"
+#include "common/softverbs/verbs/post.h"
 
 struct sv_draft {
 	struct sv_spin lock;
@@ -205,34 +207,26 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |                             \
 	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 
-void sv_draft_free(struct sv_draft *draft)
-{
-	if (!draft)
-		return;
-	free(draft->wr);
-	free(draft->sge);
-	free(draft->data);
-	free(draft);
-}
-
-/* Not cleared: pages that no request ever used cost nothing. */
+/* One block, which goes with the queue pair.  Its requests are not cleared: pages that none
+ * ever used cost nothing. */
 static struct sv_draft *new_draft(const struct ibv_qp_cap *cap)
 {
-	struct sv_draft *draft = calloc(1, sizeof(*draft));
 	size_t slots = (size_t)cap->max_send_wr + 1;
+	size_t wr_bytes = slots * sizeof(struct ibv_send_wr);
+	size_t sge_bytes = slots * cap->max_send_sge * sizeof(struct ibv_sge);
+	struct sv_draft *draft;
 
+	draft = malloc(sizeof(*draft) + wr_bytes + sge_bytes + slots * cap->max_inline_data);
 	if (!draft)
 		return NULL;
+	memset(draft, 0, sizeof(*draft));
 	draft->max_wr = cap->max_send_wr;
 	draft->max_sge = cap->max_send_sge;
 	draft->max_inline = cap->max_inline_data;
-	draft->wr = malloc(slots * sizeof(*draft->wr));
-	draft->sge = malloc(slots * draft->max_sge * sizeof(*draft->sge));
-	draft->data = malloc(slots * draft->max_inline + 1);
-	if (draft->wr && draft->sge && draft->data)
-		return draft;
-	sv_draft_free(draft);
-	return NULL;
+	draft->wr = (struct ibv_send_wr *)(void *)(draft + 1);
+	draft->sge = (struct ibv_sge *)(void *)((uint8_t *)draft->wr + wr_bytes);
+	draft->data = (uint8_t *)draft->sge + sge_bytes;
+	return draft;
 }
 
 /* Those that were asked for; the others stay NULL, as the interface has it. */

@@ -10,7 +10,18 @@
  */
 #include <errno.h>
 #include <string.h>
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/exec/credit.h"
+#include "common/softverbs/exec/exec.h"
+#include "common/softverbs/exec/fail.h"
+#include "common/softverbs/exec/wait.h"
+#include "common/softverbs/exec/wire.h"
+#include "common/softverbs/object/async.h"
 #include "common/softverbs/object/qp.h"
+#include "common/softverbs/peer/guest.h"
+#include "common/softverbs/peer/peer.h"
+#include "common/softverbs/softverbs.h"
+#include "common/softverbs/verbs/qp_state.h"
 
 /* ---- checks ---- */
 
@@ -230,10 +241,10 @@ int sv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		sv_peer_put(peer);
 	if (!ret && to >= IBV_QPS_RTR && to <= IBV_QPS_SQE &&
 	    mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN))
-		sv_serve_push(qp->index, 0);
+		sv_guest_push(qp->index);
 	if (!ret && from == IBV_QPS_RTS && to == IBV_QPS_SQD && mask & IBV_QP_EN_SQD_ASYNC_NOTIFY &&
 	    attr->en_sqd_async_notify)
-		sv_async_raise(ibqp->context, IBV_EVENT_SQ_DRAINED, ibqp);
+		sv_async_raise(ibqp->context, IBV_EVENT_SQ_DRAINED, ibqp, &qp->async_got);
 	return ret;
 }
 

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * poll.c -- polls of completion queues.
+ *
+ * A poll moves the requests on that wait for their peer, takes the messages of those queue
+ * pairs that the queue's ready set names, and copies completions out of the ring.
+ */
+#include <errno.h>
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/exec/exec.h"
+#include "common/softverbs/exec/poll.h"
+#include "common/softverbs/exec/wire_recv.h"
+#include "common/softverbs/object/cq.h"
+#include "common/softverbs/object/qp.h"
+
+#define EMPTY_POLLS_MAX 64
+
+static struct sv_qp *receiver(struct sv_cq *cq, uint32_t index)
+{
+	struct sv_qp_seat *seat = &sv_proc->seat[index];
+	struct sv_qp *qp;
+
+	/* The QP can't go while the lock of its receive CQ is held. */
+	sv_spin_lock(&seat->lock);
+	qp = seat->qp;
+	if (qp && qp->ib.recv_cq != &cq->ib)
+		qp = NULL;
+	sv_spin_unlock(&seat->lock);
+	return qp;
+}
+
+static inline uint64_t rotate(uint64_t bits, uint32_t by)
+{
+	return by ? bits >> by | bits << (64 - by) : bits;
+}
+
+/* Takes messages of the QPs of one word; returns completions added.  What it has
+ * no room for it puts back, and starts there the next time. */
+static int take_word(struct sv_cq *cq, struct sv_set *ready, uint32_t word, int want)
+{
+	uint32_t first = cq->next_bit;
+	uint64_t bits = rotate(atomic_exchange(&ready->word[word], 0), first);
+	int added = 0;
+
+	for (; bits && added < want; bits &= bits - 1) {
+		uint32_t bit = (first + (uint32_t)__builtin_ctzll(bits)) % 64;
+		struct sv_qp *qp = receiver(cq, word * 64 + bit);
+		bool again = false;
+
+		if (qp)
+			added += sv_wire_drain_locked(qp, want - added, &again);
+		if (again)
+			sv_set_add(ready, word * 64 + bit);
+		cq->next_bit = (bit + 1) % 64;
+	}
+	if (bits) {
+		atomic_fetch_or(&ready->word[word], rotate(bits, (64 - first) % 64));
+		atomic_fetch_or(&ready->top, 1ull << word);
+	}
+	return added;
+}
+
+/* Messages to completions, up to want; cq->lock held. */
+static void take_ready(struct sv_cq *cq, int want)
+{
+	struct sv_set *ready = &sv_proc->rw->cq[cq->index].ready;
+	uint32_t first = cq->next_word;
+	uint64_t top = rotate(atomic_exchange(&ready->top, 0), first);
+
+	for (; top; top &= top - 1) {
+		uint32_t word = (first + (uint32_t)__builtin_ctzll(top)) % 64;
+
+		if (want <= 0) {
+			atomic_fetch_or(&ready->top, rotate(top, (64 - first) % 64));
+			cq->next_word = word;
+			return;
+		}
+		want -= take_word(cq, ready, word, want);
+		cq->next_word = word;
+	}
+}
+
+/* Copies completions out; cq->lock held. */
+static int pop(struct sv_cq *cq, int n, struct ibv_wc *wc)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+	int i;
+
+	for (i = 0; i < n && head != tail; i++, head++) {
+		struct sv_cqe *cqe = sv_cqe_at(cq, head);
+
+		wc[i] = cqe->wc;
+		/* release: the slots are free; partner in sv_post_send(). */
+		if (cqe->sq_upto)
+			atomic_store_explicit(&cqe->qp->polled, cqe->sq_upto,
+					      memory_order_release);
+	}
+	atomic_store_explicit(&cq->head, head, memory_order_relaxed);
+	if (head == tail) /* start over: the first lines stay in the cache */
+		cq->first = head;
+	return i;
+}
+
+/* Two processes that poll on one core would each spend whole time slices. */
+static int nothing(struct sv_cq *cq)
+{
+	unsigned int polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+
+	if (polls >= EMPTY_POLLS_MAX) {
+		sched_yield();
+		polls = 0;
+	}
+	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
+	return 0;
+}
+
+int sv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+{
+	struct sv_cq *cq = sv_cq_of(ibcq);
+	struct sv_set *ready = &sv_proc->rw->cq[cq->index].ready;
+	uint32_t have;
+	bool overrun;
+	int got;
+
+	if (n <= 0)
+		return n ? -EINVAL : 0;
+	if (atomic_load_explicit(&cq->nblocked, memory_order_relaxed))
+		sv_progress_blocked(cq, NULL);
+	have = atomic_load_explicit(&cq->tail, memory_order_acquire) -
+	       atomic_load_explicit(&cq->head, memory_order_relaxed);
+	if (!have && !atomic_load(&ready->top) &&
+	    !atomic_load_explicit(&cq->overrun, memory_order_relaxed))
+		return nothing(cq);
+	sv_spin_lock(&cq->lock);
+	if (have < (uint32_t)n && atomic_load_explicit(&ready->top, memory_order_acquire))
+		take_ready(cq, n - (int)have);
+	got = pop(cq, n, wc);
+	overrun = cq->overrun;
+	sv_spin_unlock(&cq->lock);
+	if (got) {
+		atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
+		return got;
+	}
+	return overrun ? -EIO : nothing(cq);
+}
