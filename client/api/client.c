@@ -261,6 +261,8 @@ int kvd_session_new(kvd_client *client, kvd_session **session)
 	s->client = client;
 	s->verbs = client->verbs;
 	s->registrar = (struct registrar){ .verbs = client->verbs, .buffers = client->buffers };
+	s->table.mirror = client->mirror;
+	s->table.buckets = &client->buckets;
 	s->depth = (uint32_t)client->options.depth + 1;
 	s->rx_count = s->depth + 1;
 	s->sq_depth = 4 * s->depth + 64;
@@ -304,7 +306,7 @@ void kvd_session_delete(kvd_session **session)
 		pieces_release(&s->ops[i].value, s->verbs);
 	if (s->memory)
 		munmap(s->memory, s->memory_bytes);
-	directory_leave(&s->directory);
+	directory_leave(&s->table.directory);
 	free(s->held);
 	hints_delete(s->hints);
 	free(s->wr);

@@ -54,13 +54,13 @@ static int new_lock(struct kvd_session *s, const struct kvd_key *keys, size_t co
 	if (!l)
 		return err_set(&s->err, KVD_ENOMEM, "out of memory");
 	for (size_t i = 0; i < count; i++) {
-		struct hash h = hash_key(s->welcome.hash_seed, keys[i].data, keys[i].bytes);
-		stripe[i] = layout_stripe(h.b, s->welcome.stripes);
+		struct hash h = hash_key(s->table.welcome.hash_seed, keys[i].data, keys[i].bytes);
+		stripe[i] = layout_stripe(h.b, s->table.welcome.stripes);
 	}
 	if (count > 1)
 		qsort(stripe, count, sizeof stripe[0], compare_stripes);
 	l->session = s;
-	l->connection_id = s->welcome.connection_id;
+	l->connection_id = s->table.welcome.connection_id;
 	l->count = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (i && stripe[i] == stripe[i - 1])
@@ -73,7 +73,7 @@ static int new_lock(struct kvd_session *s, const struct kvd_key *keys, size_t co
 		}
 		l->part[l->count].stripe = stripe[i];
 		l->part[l->count++].token =
-			layout_token(s->welcome.connection_id, ++s->lock_counter);
+			layout_token(s->table.welcome.connection_id, ++s->lock_counter);
 	}
 	*lock = l;
 	return 0;
@@ -108,13 +108,13 @@ static int begin(struct kvd_session *s)
 		return err_set(&s->err, KVD_EINVAL,
 			       "operations are in flight: take their completions with kvd_poll first");
 	rc = session_ready(s);
-	if (!rc && s->welcome.role < ROLE_WRITE)
+	if (!rc && s->table.welcome.role < ROLE_WRITE)
 		rc = session_denied(s); /* its queue pair has no atomics */
 	if (!rc && !s->client->limits.atomics)
 		rc = err_set(&s->err, KVD_EDEVICE, "%s has no atomic operations, of which locks are made: it "
 			     "reads and changes, but locks want another device",
 			     s->client->ctx->device->name);
-	if (!rc && !s->welcome.lock_rkey)
+	if (!rc && !s->table.welcome.lock_rkey)
 		rc = err_set(&s->err, KVD_EDEVICE, "kvd at %s has no locks: its device has no atomic operations",
 			     s->client->addr.text);
 	return rc;
@@ -284,7 +284,7 @@ int kvd_unlock(kvd_lock_t **lock)
 	if (!l)
 		return KVD_OK;
 	struct kvd_session *s = l->session;
-	if (!s->connected || s->broken || s->welcome.connection_id != l->connection_id) {
+	if (!s->connected || s->broken || s->table.welcome.connection_id != l->connection_id) {
 		rc = err_set(&s->err, KVD_ELOST,
 			     "the connection was lost, and the lock with it: kvd gave it to others");
 		free(l);

@@ -45,11 +45,11 @@ static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64
 	if (session_settle(s))
 		return err_set(&s->err, KVD_EINVAL,
 			       "operations are in flight: take their completions with kvd_poll first");
-	if (!s->connected || s->broken || s->welcome.connection_id != l->connection_id)
+	if (!s->connected || s->broken || s->table.welcome.connection_id != l->connection_id)
 		return err_set(&s->err, KVD_ELOST,
 			       "the connection was lost, and the lock with it: nothing was done");
-	uint64_t stripe = layout_stripe(hash_key(s->welcome.hash_seed, key, key_bytes).b,
-					s->welcome.stripes);
+	uint64_t stripe = layout_stripe(hash_key(s->table.welcome.hash_seed, key, key_bytes).b,
+					s->table.welcome.stripes);
 	for (unsigned i = 0; i < l->count; i++) {
 		if (l->part[i].stripe == stripe) {
 			*token = l->part[i].token;

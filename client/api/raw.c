@@ -31,7 +31,7 @@ static struct ibv_send_wr *add(struct session_raw *raw, enum ibv_wr_opcode opcod
 static void add_read(struct session_raw *raw, uint64_t offset, void *to, uint32_t bytes,
 		     uint32_t lkey)
 {
-	const struct wire_welcome *w = &raw->session->welcome;
+	const struct wire_welcome *w = &raw->session->table.welcome;
 	struct ibv_send_wr *wr = add(raw, IBV_WR_RDMA_READ, to, bytes, lkey);
 
 	wr->wr.rdma.remote_addr = w->table_addr + offset;
@@ -53,9 +53,9 @@ static int add_item(struct session_raw *raw, const void *key, size_t key_bytes)
 
 	if (!word)
 		return KVD_NOT_FOUND;
-	uint64_t offset = layout_word_offset(word, s->unit_mask);
+	uint64_t offset = layout_word_offset(word, s->table.unit_mask);
 	uint64_t bytes = layout_len_decode(layout_word_len_code(word));
-	if (bytes > OP_ITEM_BYTES || offset + bytes > s->welcome.table_bytes)
+	if (bytes > OP_ITEM_BYTES || offset + bytes > s->table.welcome.table_bytes)
 		return KVD_ETOOBIG;
 	add_read(raw, offset, s->free_ops->memory->item, (uint32_t)bytes, s->memory_mr->lkey);
 	return KVD_OK;
@@ -64,7 +64,7 @@ static int add_item(struct session_raw *raw, const void *key, size_t key_bytes)
 static void add_cas(struct session_raw *raw, const void *key, size_t key_bytes)
 {
 	struct kvd_session *s = raw->session;
-	const struct wire_welcome *w = &s->welcome;
+	const struct wire_welcome *w = &s->table.welcome;
 	uint64_t stripe = layout_stripe(hash_key(w->hash_seed, key, key_bytes).b, w->stripes);
 	struct ibv_send_wr *wr = add(raw, IBV_WR_ATOMIC_CMP_AND_SWP, s->free_ops->memory->small, 8,
 				     s->memory_mr->lkey);
@@ -114,13 +114,13 @@ int session_raw_read_long(kvd_session *s, const void *key, size_t key_bytes, siz
 		return KVD_NOT_FOUND;
 	max = s->client->limits.message_bytes_max;
 	if (bytes > buffer_bytes || (bytes + max - 1) / max > SESSION_RAW_MAX ||
-	    layout_word_offset(word, s->unit_mask) + bytes > s->welcome.table_bytes)
+	    layout_word_offset(word, s->table.unit_mask) + bytes > s->table.welcome.table_bytes)
 		return KVD_ETOOBIG;
 	raw->mr = s->verbs->reg_mr(s->client->pd, buffer, buffer_bytes, IBV_ACCESS_LOCAL_WRITE);
 	if (!raw->mr)
 		return err_set(&s->err, KVD_EDEVICE, "can't register %zu bytes", buffer_bytes);
 	for (; at < bytes; at += max)
-		add_read(raw, layout_word_offset(word, s->unit_mask) + at, (char *)buffer + at,
+		add_read(raw, layout_word_offset(word, s->table.unit_mask) + at, (char *)buffer + at,
 			 (uint32_t)(bytes - at < max ? bytes - at : max), raw->mr->lkey);
 	return KVD_OK;
 }

@@ -45,12 +45,12 @@ HOT bool find(struct kvd_session *s, const void *key, size_t key_bytes, struct p
 	if (!p->word)
 		return false;
 	uint64_t bytes = layout_len_decode(layout_word_len_code(p->word));
-	p->offset = layout_word_offset(p->word, s->unit_mask);
+	p->offset = layout_word_offset(p->word, s->table.unit_mask);
 	p->bytes = (uint32_t)bytes;
 	if (bytes >= SCATTER_BYTES_MIN && buffers_any(s->registrar.buffers))
 		return false; /* it may go straight into the caller's memory */
 	return bytes >= sizeof(struct layout_item) && bytes <= OP_ITEM_BYTES &&
-	       p->offset + bytes <= s->welcome.table_bytes;
+	       p->offset + bytes <= s->table.welcome.table_bytes;
 }
 
 /* The operations that these would be the work requests of. */
@@ -71,8 +71,8 @@ HOT void fill_cas(struct kvd_session *s, const struct post *p, struct ibv_send_w
 	*wr = (struct ibv_send_wr){ .wr_id = flight_wr_id(s, lock_op(s), true), .sg_list = sge,
 				    .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
 				    .send_flags = IBV_SEND_SIGNALED, .next = wr + 1 };
-	wr->wr.atomic.remote_addr = s->welcome.lock_addr + p->stripe * 8;
-	wr->wr.atomic.rkey = s->welcome.lock_rkey;
+	wr->wr.atomic.remote_addr = s->table.welcome.lock_addr + p->stripe * 8;
+	wr->wr.atomic.rkey = s->table.welcome.lock_rkey;
 	wr->wr.atomic.swap = p->token;
 	s->counters.atomics++;
 }
@@ -86,8 +86,8 @@ HOT void fill_read(struct kvd_session *s, const struct post *p, struct ibv_send_
 	*wr = (struct ibv_send_wr){ .wr_id = flight_wr_id(s, op, true), .sg_list = sge,
 				    .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
 				    .send_flags = IBV_SEND_SIGNALED };
-	wr->wr.rdma.remote_addr = s->welcome.table_addr + p->offset;
-	wr->wr.rdma.rkey = s->welcome.table_rkey;
+	wr->wr.rdma.remote_addr = s->table.welcome.table_addr + p->offset;
+	wr->wr.rdma.rkey = s->table.welcome.table_rkey;
 	s->counters.gets++;
 	s->counters.reads++;
 	s->counters.round_trips++;
@@ -154,7 +154,7 @@ HOT bool is_live(const struct layout_item *item, const struct post *p, const voi
 HOT bool is_in_time(const struct kvd_session *s, const struct layout_item *item)
 {
 	return !item->expiry_ms ||
-	       clock_judge(&s->clock, item->expiry_ms, 0, clock_ns()) == CLOCK_LIVE;
+	       clock_judge(&s->table.clock, item->expiry_ms, 0, clock_ns()) == CLOCK_LIVE;
 }
 
 HOT int deliver(struct kvd_session *s, const struct layout_item *item, const struct post *p,

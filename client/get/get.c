@@ -115,7 +115,7 @@ void get_deliver(struct op *op, const struct layout_item *item, const uint8_t *v
 		hints_note(op->session, op->word);
 	op->result_bytes = bytes;
 	op->result_version = layout_state_version(item->state);
-	op->result_ttl_ms = item->expiry_ms ? clock_left_ms(&op->session->clock, item->expiry_ms,
+	op->result_ttl_ms = item->expiry_ms ? clock_left_ms(&op->session->table.clock, item->expiry_ms,
 							    clock_ns())
 					    : 0;
 	if (op->allocate && !op->allocated && !get_allocate(op, bytes))
@@ -210,8 +210,8 @@ static void advance(struct op *op)
  */
 static uint64_t look_in_mirror(struct op *op)
 {
-	const struct mirror *m = client_of(op)->mirror;
-	const uint64_t mask = op->session->unit_mask, fp = fp_of(op);
+	const struct mirror *m = op->session->table.mirror;
+	const uint64_t mask = op->session->table.unit_mask, fp = fp_of(op);
 	uint64_t before[2], word = mirror_find(m, op->bucket, mask, fp);
 
 	if (word)

@@ -34,7 +34,7 @@ static inline uint64_t hash_of(const struct op *op, unsigned i)
 
 static inline void read_table(struct op *op, uint64_t offset, void *to, uint32_t bytes, bool last)
 {
-	const struct wire_welcome *w = &op->session->welcome;
+	const struct wire_welcome *w = &op->session->table.welcome;
 
 	op_read(op, w->table_addr + offset, w->table_rkey, to, bytes, last);
 }
@@ -48,12 +48,12 @@ static inline uint32_t head_bytes(const struct op *op)
 /* The place that an entry or a link names. */
 static inline uint64_t offset_of(const struct op *op, uint64_t word)
 {
-	return layout_word_offset(word, op->session->unit_mask);
+	return layout_word_offset(word, op->session->table.unit_mask);
 }
 
 static inline uint64_t fp_of(const struct op *op)
 {
-	return layout_fp(op->hash.a, op->session->unit_mask);
+	return layout_fp(op->hash.a, op->session->table.unit_mask);
 }
 
 /* An entry without what its place adds to it. */

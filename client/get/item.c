@@ -14,7 +14,7 @@
 void item_read_more(struct op *op)
 {
 	struct kvd_session *s = op->session;
-	const struct wire_welcome *w = &s->welcome;
+	const struct wire_welcome *w = &s->table.welcome;
 	uint64_t base = w->table_addr + offset_of(op, op->word);
 	uint64_t max = client_of(op)->limits.message_bytes_max;
 
@@ -63,7 +63,7 @@ static void read_long(struct op *op)
 
 void item_read(struct op *op, uint64_t word, enum phase phase)
 {
-	uint64_t offset = offset_of(op, word), table = op->session->welcome.table_bytes;
+	uint64_t offset = offset_of(op, word), table = op->session->table.welcome.table_bytes;
 
 	op->word = word;
 	op->phase = phase;
@@ -102,7 +102,7 @@ void item_got_live(struct op *op, const struct layout_item *item)
 {
 	/* Of a copy kvd has looked already. */
 	bool ends = item->expiry_ms && op->phase != PHASE_COPY;
-	enum clock_verdict v = ends ? clock_judge(&op->session->clock, item->expiry_ms, op->begun_ns,
+	enum clock_verdict v = ends ? clock_judge(&op->session->table.clock, item->expiry_ms, op->begun_ns,
 						  clock_ns())
 				    : CLOCK_LIVE;
 

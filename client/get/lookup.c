@@ -23,7 +23,7 @@ static bool was_tried(const struct op *op, uint64_t word)
 /* The first entry that may be the key's, or 0. */
 static uint64_t candidate(const struct op *op, const uint64_t *words, unsigned count)
 {
-	const uint64_t mask = layout_fp_mask(op->session->unit_mask), fp = fp_of(op);
+	const uint64_t mask = layout_fp_mask(op->session->table.unit_mask), fp = fp_of(op);
 
 	for (unsigned i = 0; i < count; i++)
 		if ((words[i] & mask) == fp && !layout_word_is_empty(words[i]) &&
@@ -37,7 +37,7 @@ static uint64_t chain_of(const struct op *op, const uint64_t *words, unsigned co
 {
 	uint64_t last = words[count - 1];
 	bool may = layout_word_is_chain(last) &&
-		   layout_link_may_lead_to(last, fp_of(op), op->session->unit_mask);
+		   layout_link_may_lead_to(last, fp_of(op), op->session->table.unit_mask);
 
 	return may ? last : 0;
 }
@@ -46,14 +46,14 @@ static uint64_t chain_of(const struct op *op, const uint64_t *words, unsigned co
 
 static uint64_t buckets_per_segment(const struct op *op)
 {
-	return op->session->welcome.segment_bytes / LAYOUT_BUCKET_BYTES;
+	return op->session->table.welcome.segment_bytes / LAYOUT_BUCKET_BYTES;
 }
 
 /* A bucket's offset in the table, 0 if its segment's is not known. */
 static uint64_t bucket_offset(const struct op *op, uint64_t bucket)
 {
 	uint64_t per = buckets_per_segment(op);
-	uint64_t segment = atomic_load_explicit(&op->session->directory->offset[bucket / per],
+	uint64_t segment = atomic_load_explicit(&op->session->table.directory->offset[bucket / per],
 						memory_order_relaxed);
 	return segment ? segment + bucket % per * LAYOUT_BUCKET_BYTES : 0;
 }
@@ -61,7 +61,7 @@ static uint64_t bucket_offset(const struct op *op, uint64_t bucket)
 /* READs the directory entries that are missing; false if none is. */
 static bool read_directory(struct op *op)
 {
-	const struct wire_welcome *w = &op->session->welcome;
+	const struct wire_welcome *w = &op->session->table.welcome;
 	uint64_t per = buckets_per_segment(op);
 	bool need[2];
 
@@ -81,8 +81,8 @@ static bool read_directory(struct op *op)
 
 void lookup_got_directory(struct op *op)
 {
-	const struct wire_welcome *w = &op->session->welcome;
-	_Atomic uint64_t *offset = op->session->directory->offset;
+	const struct wire_welcome *w = &op->session->table.welcome;
+	_Atomic uint64_t *offset = op->session->table.directory->offset;
 
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t at = op->memory->small[i];
@@ -105,7 +105,7 @@ void lookup_got_directory(struct op *op)
  */
 static void read_mark(struct op *op)
 {
-	const struct wire_welcome *w = &op->session->welcome;
+	const struct wire_welcome *w = &op->session->table.welcome;
 	uint64_t stripe = layout_stripe(op->hash.b, w->stripes);
 
 	op->phase = PHASE_MARK;
@@ -128,7 +128,7 @@ void lookup_got_mark(struct op *op)
 /* READs those buckets that are not fresh, with one doorbell. */
 void lookup_read(struct op *op)
 {
-	uint64_t limit = op->session->welcome.dir_entries * buckets_per_segment(op);
+	uint64_t limit = op->session->table.welcome.dir_entries * buckets_per_segment(op);
 
 	op->from_mirror = false;
 	op->index_read = true;
@@ -156,20 +156,20 @@ void lookup_read(struct op *op)
 
 uint64_t lookup_known(const struct kvd_session *s, const void *key, size_t key_bytes)
 {
-	const struct hash h = hash_key(s->welcome.hash_seed, key, key_bytes);
+	const struct hash h = hash_key(s->table.welcome.hash_seed, key, key_bytes);
 	const struct layout_view v =
-		layout_view(atomic_load_explicit(&s->client->buckets, memory_order_relaxed));
+		layout_view(atomic_load_explicit(s->table.buckets, memory_order_relaxed));
 	const uint64_t bucket[2] = { layout_bucket_of(h.a, layout_view_epoch(&v, h.a)),
 				     layout_bucket_of(h.b, layout_view_epoch(&v, h.b)) };
 
-	return mirror_find(s->client->mirror, bucket, s->unit_mask, layout_fp(h.a, s->unit_mask));
+	return mirror_find(s->table.mirror, bucket, s->table.unit_mask, layout_fp(h.a, s->table.unit_mask));
 }
 
 /* The addresses as this client knows the index. */
 void lookup_locate(struct op *op)
 {
 	struct layout_view v = layout_view(
-		atomic_load_explicit(&client_of(op)->buckets, memory_order_relaxed));
+		atomic_load_explicit(op->session->table.buckets, memory_order_relaxed));
 
 	for (unsigned i = 0; i < 2; i++) {
 		op->epoch[i] = layout_view_epoch(&v, hash_of(op, i));
@@ -182,14 +182,7 @@ void lookup_locate(struct op *op)
 /* There is a bucket of this epoch. */
 static void learn_epoch(struct op *op, uint64_t bucket, unsigned epoch)
 {
-	struct kvd_client *c = client_of(op);
-	uint64_t floor = layout_buckets_floor(bucket, epoch);
-	uint64_t known = atomic_load_explicit(&c->buckets, memory_order_relaxed);
-
-	while (known < floor &&
-	       !atomic_compare_exchange_weak_explicit(&c->buckets, &known, floor,
-						      memory_order_relaxed, memory_order_relaxed))
-		;
+	table_learn_buckets(&op->session->table, layout_buckets_floor(bucket, epoch));
 }
 
 /*
@@ -209,7 +202,7 @@ static void step(struct op *op, unsigned i, unsigned epoch)
 		return;
 	}
 	struct layout_view v = layout_view(
-		atomic_load_explicit(&client_of(op)->buckets, memory_order_relaxed));
+		atomic_load_explicit(op->session->table.buckets, memory_order_relaxed));
 	unsigned known = layout_view_epoch(&v, hash);
 	op->epoch[i] = known > op->epoch[i] + 1 ? known : op->epoch[i] + 1;
 	op->bucket[i] = layout_bucket_of(hash, op->epoch[i]);
@@ -264,7 +257,7 @@ static void read_node(struct op *op, uint64_t link)
 
 	op->phase = PHASE_CHAIN;
 	op->link = link;
-	if (offset + LAYOUT_NODE_BYTES > op->session->welcome.table_bytes)
+	if (offset + LAYOUT_NODE_BYTES > op->session->table.welcome.table_bytes)
 		get_start_over(op);
 	else
 		read_table(op, offset, op->memory->node, LAYOUT_NODE_BYTES, true);
@@ -283,7 +276,7 @@ void lookup_got_buckets(struct op *op)
 	for (unsigned i = 0; i < 2; i++) {
 		if (!read[i])
 			continue;
-		mirror_store(client_of(op)->mirror, op->bucket[i], m->bucket[i]);
+		mirror_store(op->session->table.mirror, op->bucket[i], m->bucket[i]);
 		op->fresh[i] = true;
 	}
 	lookup_search(op);
@@ -353,7 +346,7 @@ void lookup_got_node(struct op *op)
 	uint64_t word = candidate(op, op->memory->node, LAYOUT_NODE_WORDS);
 	uint64_t link = chain_of(op, op->memory->node, LAYOUT_NODE_WORDS);
 
-	mirror_store_node(client_of(op)->mirror, op->session->unit_mask, op->link,
+	mirror_store_node(op->session->table.mirror, op->session->table.unit_mask, op->link,
 			  op->memory->node);
 	if (word) {
 		item_read(op, word, PHASE_ITEM);
@@ -381,7 +374,7 @@ void lookup_got_recheck(struct op *op)
 				: !op->chained[i] ||
 					  layout_is_same_link(m->small[i],
 							      m->bucket[i][LAYOUT_BUCKET_WORDS - 1],
-							      op->session->unit_mask);
+							      op->session->table.unit_mask);
 		if (!same) {
 			lookup_locate(op);
 			get_again(op);

@@ -11,7 +11,7 @@ static void scratch_read(struct op *op, enum phase phase, void *to, uint32_t byt
 			 uint64_t from)
 {
 	const struct layout_item *item = (const struct layout_item *)op->memory->item;
-	const struct wire_welcome *w = &op->session->welcome;
+	const struct wire_welcome *w = &op->session->table.welcome;
 	unsigned worker = layout_state_worker(item->state);
 
 	if (worker >= w->workers) {
@@ -106,7 +106,7 @@ static const struct layout_txn *find_txn(const struct op *op, const struct layou
 	const struct layout_txn *e =
 		(const struct layout_txn *)((const uint8_t *)op->memory->scratch +
 					    offsetof(struct layout_scratch, txn));
-	uint64_t mask = op->session->unit_mask, unit = layout_word_unit(op->word, mask);
+	uint64_t mask = op->session->table.unit_mask, unit = layout_word_unit(op->word, mask);
 	uint64_t version = layout_state_version(item->state);
 	bool new = layout_state_kind(item->state) == LAYOUT_NEW;
 

@@ -104,8 +104,8 @@ enum verdict verify_cut_kind(enum layout_kind kind)
  */
 bool verify_is_collision(const struct op *op, const struct layout_item *item)
 {
-	struct hash h = hash_key(op->session->welcome.hash_seed, item->data,
+	struct hash h = hash_key(op->session->table.welcome.hash_seed, item->data,
 				 layout_key_bytes(item->lengths));
 
-	return layout_fp(h.a, op->session->unit_mask) == fp_of(op);
+	return layout_fp(h.a, op->session->table.unit_mask) == fp_of(op);
 }

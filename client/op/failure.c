@@ -81,5 +81,5 @@ int session_denied(struct kvd_session *s)
 	return err_set(&s->err, KVD_EDENIED, "kvd at %s does not let %s do that: his role is %s",
 		       s->client->addr.text,
 		       s->client->has_credentials ? s->client->credentials.name : "this client",
-		       role_name((enum role)s->welcome.role));
+		       role_name((enum role)s->table.welcome.role));
 }

@@ -69,7 +69,7 @@ struct op *op_new(struct kvd_session *s, const struct op_class *class, const voi
 	op->key_bytes = (uint32_t)key_bytes;
 	if (key_bytes) {
 		memcpy(op->key, key, key_bytes);
-		op->hash = hash_key(s->welcome.hash_seed, key, key_bytes);
+		op->hash = hash_key(s->table.welcome.hash_seed, key, key_bytes);
 	}
 	return op;
 }
@@ -290,7 +290,7 @@ static void got_reply(struct kvd_session *s, const uint8_t *message, uint32_t by
 			     s->client->addr.text);
 		return;
 	}
-	clock_learn(&s->clock, reply->clock_ms, op->sent_ns, now);
+	clock_learn(&s->table.clock, reply->clock_ms, op->sent_ns, now);
 	op->reply = *reply;
 	op->payload_bytes = bytes - (uint32_t)sizeof *reply;
 	op->class->reply(op, message + sizeof *reply);
@@ -336,7 +336,7 @@ static void prefetch(const struct kvd_session *s, const struct ibv_wc *wc)
 	const struct wire_reply *reply = (const struct wire_reply *)rx_message(s, wc->wr_id);
 
 	if (wc->byte_len >= sizeof *reply && reply->bucket != ~0ull)
-		mirror_prefetch_word(s->client->mirror, reply->bucket, reply->flags & WIRE_SLOT_MASK);
+		mirror_prefetch_word(s->table.mirror, reply->bucket, reply->flags & WIRE_SLOT_MASK);
 }
 
 void flight_completed(struct kvd_session *s, const struct ibv_wc *wc, int n)

@@ -22,7 +22,7 @@ struct hints {
 
 void hints_begin(struct kvd_session *s)
 {
-	const struct wire_welcome *w = &s->welcome;
+	const struct wire_welcome *w = &s->table.welcome;
 
 	if (!w->hints_every) {
 		hints_delete(s->hints);
@@ -74,7 +74,7 @@ void hints_note(struct kvd_session *s, uint64_t word)
 
 	if (!is_its_turn(h))
 		return;
-	uint32_t place = (uint32_t)(layout_word_offset(word, s->unit_mask) >> h->shift);
+	uint32_t place = (uint32_t)(layout_word_offset(word, s->table.unit_mask) >> h->shift);
 	uint32_t *seen = &h->seen[(place * 2654435761u) >> 22 & (SEEN - 1)];
 	uint64_t now = clock_coarse_ns();
 	if (*seen != place + 1) {

@@ -45,7 +45,7 @@ static void post_cas(struct op *op, uint64_t stripe, uint64_t expected, uint64_t
 	op->phase = PHASE_CAS;
 	op->stripe = stripe;
 	op->token = expected ? expected : desired;
-	op_cas(op, op->session->welcome.lock_addr + stripe * 8, op->session->welcome.lock_rkey,
+	op_cas(op, op->session->table.welcome.lock_addr + stripe * 8, op->session->table.welcome.lock_rkey,
 	       expected, desired);
 }
 

@@ -66,7 +66,7 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	if (value_bytes)
 		q->value_bytes = value_bytes;
 	if (op->class->changes) {
-		op->sent = (struct kvd_receipt){ s->welcome.instance, s->welcome.connection_id,
+		op->sent = (struct kvd_receipt){ s->table.welcome.instance, s->table.welcome.connection_id,
 						 s->secret, op->request_id };
 		if (s->receipt)
 			*s->receipt = op->sent;
@@ -144,7 +144,7 @@ static void learn_news(struct op *op, const uint8_t *payload)
 
 	for (uint32_t at = 0; at + sizeof news <= op->payload_bytes; at += (uint32_t)sizeof news) {
 		memcpy(&news, payload + at, sizeof news);
-		mirror_store_word(op->session->client->mirror, news.place >> 8, news.place & 0xff,
+		mirror_store_word(op->session->table.mirror, news.place >> 8, news.place & 0xff,
 				  news.word);
 	}
 }
@@ -152,16 +152,12 @@ static void learn_news(struct op *op, const uint8_t *payload)
 static void change_reply(struct op *op, const uint8_t *payload)
 {
 	const struct wire_reply *r = &op->reply;
-	struct kvd_client *c = op->session->client;
-	uint64_t known = atomic_load_explicit(&c->buckets, memory_order_relaxed);
+	const struct remote_table *t = &op->session->table;
 
 	/* The reply tells where the entry is now: the mirror need not find out. */
-	while (known < r->buckets &&
-	       !atomic_compare_exchange_weak_explicit(&c->buckets, &known, r->buckets,
-						      memory_order_relaxed, memory_order_relaxed))
-		;
+	table_learn_buckets(t, r->buckets);
 	if (r->status == WIRE_OK && r->bucket != ~0ull)
-		mirror_store_word(c->mirror, r->bucket, r->flags & WIRE_SLOT_MASK,
+		mirror_store_word(t->mirror, r->bucket, r->flags & WIRE_SLOT_MASK,
 				  r->op == WIRE_DELETE ? 0 : r->word);
 	learn_news(op, payload);
 	op->result_version = r->version;

@@ -13,12 +13,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "client/cache/clock.h"
-#include "client/cache/directory.h"
+#include "client/cache/table.h"
 #include "client/op/hints.h"
 #include "client/kvd.h"
-#include "client/cache/mirror.h"
 #include "client/cache/iov.h"
+#include "client/op/memory.h"
 #include "common/addr.h"
 #include "common/auth/file.h"
 #include "common/clock.h"
@@ -35,19 +34,6 @@
 #define TIMEOUT_MS_DEFAULT 5000
 #define MIRROR_BYTES_DEFAULT (64ull << 20)
 #define SGE_MAX 16u /* of a work request */
-
-/* An operation's own registered memory. */
-#define OP_ITEM_BYTES 16384u
-struct op_memory {
-	uint8_t item[OP_ITEM_BYTES];
-	uint8_t message[WIRE_MESSAGE_BYTES_MAX];
-	uint64_t bucket[2][LAYOUT_BUCKET_WORDS];
-	uint64_t before[2][LAYOUT_BUCKET_WORDS]; /* an earlier sample */
-	uint64_t node[LAYOUT_NODE_WORDS];
-	uint64_t small[4]; /* directory entries, head of a scratch */
-	/* The part of a scratch that is about a transaction. */
-	uint64_t scratch[offsetof(struct layout_scratch, item) / sizeof(uint64_t)];
-};
 
 #define CLIENT_ADDRS_MAX 8u
 
@@ -190,7 +176,6 @@ struct op {
 
 struct kvd_session {
 	struct kvd_client *client;
-	struct directory *directory; /* of the kvd that it is, or was, connected to */
 	const struct verbs *verbs;
 	struct registrar registrar;
 	struct err err;
@@ -215,8 +200,7 @@ struct kvd_session {
 	struct wire_connect connect; /* what this connection began with */
 	struct wire_accept accept;
 	uint32_t server_qpn;
-	struct wire_welcome welcome;
-	uint64_t unit_mask; /* of words of this table's index */
+	struct remote_table table;
 
 	uint8_t *memory; /* op_memory[depth], then receive buffers */
 	size_t memory_bytes;
@@ -242,7 +226,6 @@ struct kvd_session {
 	uint32_t next_request;
 	uint64_t secret; /* for WIRE_FATE */
 	struct kvd_receipt *receipt; /* the caller's, or NULL */
-	struct clock clock;
 	int event_fd; /* of kvd_fd(), or -1 */
 	uint64_t last_cm_look_ns;
 

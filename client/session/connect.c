@@ -189,7 +189,7 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 	s->attempt_ms = timeout_ms;
 
 	s->broken = false;
-	s->clock = (struct clock){ .known = false };
+	s->table.clock = (struct clock){ .known = false };
 	s->sq_posted = s->sq_done = 0;
 	s->wr_count = s->unsignaled = 0;
 	s->lock_count = 0; /* kvd releases what the old connection held */

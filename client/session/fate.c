@@ -15,7 +15,7 @@ static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, in
 
 	if (rc)
 		return rc;
-	if (s->welcome.instance != receipt->instance)
+	if (s->table.welcome.instance != receipt->instance)
 		return err_set(&s->err, KVD_EUNKNOWN,
 			       "kvd was started again since: the change may have happened");
 	struct op *op = op_new(s, &call_class, NULL, 0);

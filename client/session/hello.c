@@ -12,9 +12,9 @@
 static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
 {
 	struct kvd_client *c = s->client;
-	const struct wire_welcome *w = &s->welcome;
+	const struct wire_welcome *w = &s->table.welcome;
 
-	directory_leave(&s->directory);
+	directory_leave(&s->table.directory);
 	pthread_mutex_lock(&c->lock);
 	*is_new = !c->directory || c->directory->instance != w->instance ||
 		  c->directory->entries != w->dir_entries;
@@ -26,9 +26,9 @@ static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
 		mirror_clear(c->mirror);
 	}
 	if (c->directory)
-		s->directory = directory_share(c->directory);
+		s->table.directory = directory_share(c->directory);
 	pthread_mutex_unlock(&c->lock);
-	return s->directory ? 0 : err_set(&s->err, KVD_ENOMEM, "out of memory");
+	return s->table.directory ? 0 : err_set(&s->err, KVD_ENOMEM, "out of memory");
 }
 
 /* What both ends sign. */
@@ -78,7 +78,7 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
 			 const uint8_t *proof, const struct wire_reply *reply,
 			 const uint8_t *payload, size_t bytes)
 {
-	size_t want = sizeof s->welcome + (s->client->has_credentials ? WIRE_PROOF_BYTES : 0);
+	size_t want = sizeof s->table.welcome + (s->client->has_credentials ? WIRE_PROOF_BYTES : 0);
 	const char *at = s->client->addr.text;
 
 	if (reply->status == WIRE_EDENIED)
@@ -89,14 +89,14 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
 	if (reply->status != WIRE_OK || bytes != want)
 		return err_set(&s->err, KVD_EPROTOCOL, "%s answered the hello with status %u and %zu bytes",
 			       at, reply->status, bytes);
-	memcpy(&s->welcome, payload, sizeof s->welcome);
+	memcpy(&s->table.welcome, payload, sizeof s->table.welcome);
 	if (s->client->has_credentials &&
-	    !auth_check_server(x, proof, &s->welcome, sizeof s->welcome, payload + sizeof s->welcome))
+	    !auth_check_server(x, proof, &s->table.welcome, sizeof s->table.welcome, payload + sizeof s->table.welcome))
 		return err_set(&s->err, KVD_EDENIED, "what listens at %s is not the kvd that the credentials "
 			       "of %s are for: it can't prove it", at, s->client->credentials.name);
-	if (!welcome_is_sane(&s->welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
+	if (!welcome_is_sane(&s->table.welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
 		return err_set(&s->err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense", at);
-	s->unit_mask = layout_unit_mask(s->welcome.table_bytes);
+	s->table.unit_mask = layout_unit_mask(s->table.welcome.table_bytes);
 	return 0;
 }
 

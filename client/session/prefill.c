@@ -19,7 +19,7 @@ static int read_part(struct kvd_session *s, uint64_t offset, uint32_t bytes,
 	struct op *op = op_new(s, &part_class, NULL, 0);
 
 	op->phase = PHASE_AHEAD;
-	op_read(op, s->welcome.table_addr + offset, s->welcome.table_rkey, op->memory->item, bytes,
+	op_read(op, s->table.welcome.table_addr + offset, s->table.welcome.table_rkey, op->memory->item, bytes,
 		true);
 	*words = (const uint64_t *)op->memory->item;
 	return session_run(op);
@@ -28,7 +28,7 @@ static int read_part(struct kvd_session *s, uint64_t offset, uint32_t bytes,
 /* Learns where the segments up to `segments` are, which are there by now. */
 static int read_directory(struct kvd_session *s, uint64_t segments)
 {
-	const struct wire_welcome *w = &s->welcome;
+	const struct wire_welcome *w = &s->table.welcome;
 	const uint64_t *at;
 
 	for (uint64_t i = 0; i < segments;) {
@@ -38,9 +38,7 @@ static int read_directory(struct kvd_session *s, uint64_t segments)
 		if (rc)
 			return rc;
 		for (uint64_t k = 0; k < n; k++, i++)
-			if (at[k] && at[k] + w->segment_bytes <= w->table_bytes)
-				atomic_store_explicit(&s->directory->offset[i], at[k],
-						      memory_order_relaxed);
+			table_learn_segment(&s->table, i, at[k]);
 	}
 	return 0;
 }
@@ -51,29 +49,27 @@ static int read_buckets(struct kvd_session *s, uint64_t first, uint64_t count, u
 	int rc = read_part(s, offset, (uint32_t)(count * LAYOUT_BUCKET_BYTES), &words);
 
 	for (uint64_t i = 0; !rc && i < count; i++)
-		mirror_store(s->client->mirror, first + i, words + i * LAYOUT_BUCKET_WORDS);
+		mirror_store(s->table.mirror, first + i, words + i * LAYOUT_BUCKET_WORDS);
 	return rc;
 }
 
 int ahead_read(struct kvd_session *s)
 {
-	struct kvd_client *c = s->client;
-	uint64_t per = s->welcome.segment_bytes / LAYOUT_BUCKET_BYTES;
-	uint64_t buckets = atomic_load_explicit(&c->buckets, memory_order_relaxed);
+	uint64_t per = table_buckets_per_segment(&s->table);
+	uint64_t buckets = atomic_load_explicit(s->table.buckets, memory_order_relaxed);
 
-	if (buckets > mirror_buckets_max(c->mirror))
-		buckets = mirror_buckets_max(c->mirror);
-	if ((buckets + per - 1) / per > s->welcome.dir_entries)
+	if (buckets > mirror_buckets_max(s->table.mirror))
+		buckets = mirror_buckets_max(s->table.mirror);
+	if ((buckets + per - 1) / per > s->table.welcome.dir_entries)
 		return 0;
 	int rc = read_directory(s, (buckets + per - 1) / per);
 	for (uint64_t b = 0; !rc && b < buckets;) {
-		uint64_t segment = atomic_load_explicit(&s->directory->offset[b / per],
-							memory_order_relaxed);
+		uint64_t offset = table_bucket_offset(&s->table, b);
 		uint64_t n = per - b % per, max = OP_ITEM_BYTES / LAYOUT_BUCKET_BYTES;
 		n = n < max ? n : max;
 		n = n < buckets - b ? n : buckets - b;
-		if (segment)
-			rc = read_buckets(s, b, n, segment + b % per * LAYOUT_BUCKET_BYTES);
+		if (offset)
+			rc = read_buckets(s, b, n, offset);
 		b += n;
 	}
 	return rc;

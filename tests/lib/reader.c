@@ -276,7 +276,7 @@ void reader_begin(struct reader *r, const void *key, size_t key_bytes, void *val
 	op->memory = &r->memory;
 	memcpy(op->key, key, key_bytes);
 	op->key_bytes = (uint32_t)key_bytes;
-	op->hash = hash_key(r->session.welcome.hash_seed, key, key_bytes);
+	op->hash = hash_key(r->session.table.welcome.hash_seed, key, key_bytes);
 	op->allocate = !value;
 	r->into = value;
 	op->begun_ns = clock_ns();
@@ -327,23 +327,24 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 	r->table = t;
 	r->table_bytes = t->bytes;
 	r->random = seed;
-	r->session.directory = directory_new(1, t->dir_entries);
+	r->session.table.directory = directory_new(1, t->dir_entries);
 	r->in_order = !seed;
 	r->client.verbs = &verbs_reader;
 	r->client.limits.message_bytes_max = 1u << 16;
-	r->client.mirror = mirror_new(mirror_bytes);
+	r->session.table.mirror = mirror_new(mirror_bytes);
+	r->session.table.buckets = &r->client.buckets;
 	atomic_store(&r->client.buckets, __atomic_load_n(&t->header->buckets, __ATOMIC_ACQUIRE));
 	r->session.client = &r->client;
 	r->session.verbs = r->session.registrar.verbs = &verbs_reader;
 	r->session.sq_depth = 64;
-	r->session.unit_mask = t->unit_mask;
-	r->session.welcome = (struct wire_welcome){
+	r->session.table.unit_mask = t->unit_mask;
+	r->session.table.welcome = (struct wire_welcome){
 		.table_addr = (uintptr_t)t->base, .table_bytes = t->bytes, .stripes = t->stripes,
 		.scratch_offset = t->scratch_offset, .dir_offset = t->dir_offset,
 		.dir_entries = t->dir_entries, .segment_bytes = t->segment_bytes,
 		.workers = t->workers, .hash_seed = t->hash_seed,
 	};
-	if (!r->session.directory)
+	if (!r->session.table.directory)
 		die("no memory");
 	return r;
 }
@@ -352,8 +353,8 @@ void reader_delete(struct reader *r)
 {
 	free(r->op.allocated);
 	free(r->scatters);
-	mirror_delete(r->client.mirror);
-	directory_leave(&r->session.directory);
+	mirror_delete(r->session.table.mirror);
+	directory_leave(&r->session.table.directory);
 	free(r->samples);
 	free(r);
 }
@@ -361,15 +362,15 @@ void reader_delete(struct reader *r)
 void reader_hurry(struct reader *r, uint64_t table_bytes)
 {
 	r->quick = true;
-	r->table_bytes = r->session.welcome.table_bytes = table_bytes;
+	r->table_bytes = r->session.table.welcome.table_bytes = table_bytes;
 }
 
 void reader_restart(struct reader *r)
 {
-	mirror_clear(r->client.mirror);
-	directory_leave(&r->session.directory);
-	r->session.directory = directory_new(1, r->table->dir_entries);
-	if (!r->session.directory)
+	mirror_clear(r->session.table.mirror);
+	directory_leave(&r->session.table.directory);
+	r->session.table.directory = directory_new(1, r->table->dir_entries);
+	if (!r->session.table.directory)
 		die("no memory");
 	atomic_store(&r->client.buckets,
 		     __atomic_load_n(&r->table->header->buckets, __ATOMIC_ACQUIRE));
