@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Operations that are submitted, many in flight, and their completions. */
+#include "client/get/get.h"
 #include "client/op/session.h"
 
 int session_submit(struct kvd_session *s, const struct op_class *class, const void *key, size_t key_bytes,
@@ -36,7 +37,7 @@ int kvd_submit_getv(kvd_session *s, const void *key, size_t key_bytes, const str
 		op_free(op);
 		return rc;
 	}
-	get_start(op);
+	get_start(op, GET_PLAIN);
 	return KVD_OK;
 }
 

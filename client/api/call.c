@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/get/get.h"
 #include "client/op/session.h"
 
 bool session_call_begin(struct kvd_session *s)
@@ -72,8 +73,7 @@ static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 		op_free(op);
 		return rc;
 	}
-	op->allocate = !iov;
-	get_start(op);
+	get_start(op, iov ? GET_PLAIN : GET_ALLOCATES);
 	return finish_get(op, got);
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <sys/random.h>
 
+#include "client/get/get.h"
 #include "client/op/session.h"
 #include "common/space.h"
 
@@ -247,7 +248,8 @@ static int new_memory(struct kvd_session *s)
 		op->next = s->free_ops;
 		s->free_ops = op;
 	}
-	return 0;
+	s->gets = gets_new(s, s->depth);
+	return s->gets ? 0 : KVD_ENOMEM;
 }
 
 int kvd_session_new(kvd_client *client, kvd_session **session)
@@ -311,6 +313,7 @@ void kvd_session_delete(kvd_session **session)
 	hints_delete(s->hints);
 	free(s->wr);
 	free(s->sge);
+	free(s->gets);
 	free(s->ops);
 	free(s);
 	*session = NULL;

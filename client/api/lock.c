@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "client/api/lock.h"
+#include "client/get/get.h"
 
 static int compare_stripes(const void *a, const void *b)
 {
@@ -159,11 +160,8 @@ static int take(struct kvd_session *s, struct op *op, int timeout_ms)
 	return rc;
 }
 
-/*
- * Takes the stripes in order.  `read`, if not NULL, is a GET under the lock of the
- * only stripe: posted right behind the compare-and-swap.
- */
-static int take_all(struct kvd_lock *l, int timeout_ms, struct op **read)
+/* Takes the stripes in order. */
+static int take_all(struct kvd_lock *l, int timeout_ms)
 {
 	struct kvd_session *s = l->session;
 
@@ -173,8 +171,6 @@ static int take_all(struct kvd_lock *l, int timeout_ms, struct op **read)
 			return err_set(&s->err, KVD_EINVAL, "too many locks");
 		}
 		struct op *cas = stripe_start(s, l->part[i].stripe, l->part[i].token);
-		if (read && *read)
-			get_start(*read);
 		int rc = take(s, cas, timeout_ms);
 		if (rc) {
 			undo(l, i);
@@ -202,7 +198,7 @@ int kvd_lock(kvd_session *s, const struct kvd_key *keys, size_t count, int timeo
 	if (!rc)
 		rc = new_lock(s, keys, count, &l);
 	if (!rc)
-		rc = take_all(l, limit_of(s, timeout_ms), NULL);
+		rc = take_all(l, limit_of(s, timeout_ms));
 	if (!rc)
 		*lock = l;
 	return rc;
@@ -223,8 +219,7 @@ static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes,
 		q->cas = stripe_start(s, l->part[0].stripe, l->part[0].token);
 		q->read = op_new(s, &get_class, key, key_bytes);
 		pieces_set(&q->read->value, to, 1);
-		q->read->locked = true;
-		get_start(q->read);
+		get_start(q->read, GET_LOCKED);
 	}
 	session_wait(s, q->cas, q->read);
 	int rc = q->cas->result;

@@ -10,6 +10,7 @@
  * of a change whose answer is lost.
  */
 #include "client/api/lock.h"
+#include "client/get/get.h"
 
 /* The connection broke, for this reason, and the lock is gone with it. */
 static int lost(struct kvd_session *s, const struct err *why)
@@ -70,8 +71,7 @@ int kvd_locked_get(kvd_lock_t *l, const void *key, size_t key_bytes, void *value
 		return rc;
 	struct op *op = op_new(s, &get_class, key, key_bytes);
 	pieces_set(&op->value, &(struct iovec){ value, value_bytes_max }, 1);
-	op->locked = true;
-	get_start(op);
+	get_start(op, GET_LOCKED);
 	rc = session_run(op);
 	if (rc < 0 && s->broken) {
 		const struct err why = s->err;

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "client/get/get.h"
+#include "client/get/lookup.h"
+#include "client/op/session.h"
 
 #define LOOK_EVERY 65536u
 
@@ -49,7 +50,7 @@ static void begin(struct session_raw *raw, struct kvd_session *s)
 static int add_item(struct session_raw *raw, const void *key, size_t key_bytes)
 {
 	struct kvd_session *s = raw->session;
-	uint64_t word = lookup_known(s, key, key_bytes);
+	uint64_t word = lookup_known(&s->table, key, key_bytes);
 
 	if (!word)
 		return KVD_NOT_FOUND;
@@ -109,7 +110,7 @@ int session_raw_read_long(kvd_session *s, const void *key, size_t key_bytes, siz
 	begin(raw, s);
 	if (rc)
 		return rc;
-	word = lookup_known(s, key, key_bytes);
+	word = lookup_known(&s->table, key, key_bytes);
 	if (!word)
 		return KVD_NOT_FOUND;
 	max = s->client->limits.message_bytes_max;

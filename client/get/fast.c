@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "client/get/get.h"
+#include "client/get/lookup.h"
+#include "client/op/session.h"
 
 /* Of both ways, and in each of them: the calls would be a tenth of it all. */
 #define HOT static inline __attribute__((always_inline))
@@ -41,7 +43,7 @@ HOT bool is_quiet(const struct kvd_session *s)
 /* Whether the mirror knows the key's item, and it is one to be READ as a whole and copied. */
 HOT bool find(struct kvd_session *s, const void *key, size_t key_bytes, struct post *p)
 {
-	p->word = lookup_known(s, key, key_bytes);
+	p->word = lookup_known(&s->table, key, key_bytes);
 	if (!p->word)
 		return false;
 	uint64_t bytes = layout_len_decode(layout_word_len_code(p->word));
@@ -194,7 +196,7 @@ enum quick quick_get(struct kvd_session *s, const void *key, size_t key_bytes,
 	const struct layout_item *item = (const struct layout_item *)read_op(s, &p)->memory->item;
 	if (!complete || !is_live(item, &p, key, key_bytes)) {
 		*op = make_get(s, key, key_bytes, to);
-		get_resume(*op, p.word, p.bytes, complete);
+		get_resume(*op, GET_PLAIN, p.word, p.bytes, complete);
 		return QUICK_BEGUN;
 	}
 	if (!is_in_time(s, item)) {
@@ -216,8 +218,7 @@ enum quick quick_lock_get(struct kvd_session *s, const void *key, size_t key_byt
 	if (!await(s, &p)) {
 		q->cas = stripe_resume(s, stripe, token, p.complete);
 		q->read = make_get(s, key, key_bytes, to);
-		q->read->locked = true;
-		get_resume(q->read, p.word, p.bytes, false);
+		get_resume(q->read, GET_LOCKED, p.word, p.bytes, false);
 		return QUICK_BEGUN;
 	}
 	const struct layout_item *item = (const struct layout_item *)read_op(s, &p)->memory->item;

@@ -21,16 +21,29 @@
  * "Not found" is decided only by complete samples of both buckets, READ after the
  * call began (protocols.md, 12), or by an item that says that it was deleted and
  * was reached by an entry READ after the call began: then the key was absent at
- * some time in between.  After ATTEMPTS_MAX the server is asked.
+ * some time in between.  After too many lookups kvd is asked.
+ *
+ * What is next the other files say, from the bytes; here the READs are posted.
  */
+#include "client/get/get.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/get/get.h"
+#include "client/get/item.h"
+#include "client/get/lookup.h"
+#include "client/get/pending.h"
+#include "client/get/verify.h"
+#include "client/op/session.h"
 
-/* ---------------------------------------------------------------- fallback */
+static struct get *get_of(const struct op *op)
+{
+	return op->own;
+}
 
-void get_drop_allocated(struct op *op)
+/* --------------------------------------------------------------------- ask */
+
+static void drop_allocated(struct op *op)
 {
 	if (!op->allocated)
 		return;
@@ -46,52 +59,26 @@ static void send_get(struct op *op, bool head)
 {
 	struct wire_request request = { .op = WIRE_GET, .flags = head ? WIRE_HEAD : 0 };
 
-	get_drop_allocated(op);
-	op->asked_head = head;
+	drop_allocated(op);
+	get_of(op)->asked_head = head;
 	request_send(op, &request, 0);
 }
 
 static bool wants_head(const struct op *op)
 {
-	return !op->allocate && !op->value.bytes;
+	return !get_of(op)->allocate && !op->value.bytes;
 }
 
-void get_ask_server(struct op *op)
+static void ask(struct op *op)
 {
 	op->session->counters.fallbacks++;
 	send_get(op, wants_head(op));
 }
 
-void get_again(struct op *op)
-{
-	op->session->counters.retries++;
-	op->torn = 0;
-	op->accept_prepared = false;
-	if (++op->attempts > ATTEMPTS_MAX)
-		get_ask_server(op);
-	else
-		lookup_read(op);
-}
-
-/* Anew from the index, with nothing taken for fresh. */
-void get_start_over(struct op *op)
-{
-	bool hint = op->from_mirror;
-
-	lookup_locate(op);
-	if (hint) {
-		op->torn = 0;
-		op->session->counters.retries++;
-		lookup_read(op);
-	} else {
-		get_again(op);
-	}
-}
-
 /* ----------------------------------------------------------------- deliver */
 
 /* Memory for a value of up to `bytes`; false: the operation has ended. */
-bool get_allocate(struct op *op, uint64_t bytes)
+static bool allocate(struct op *op, uint64_t bytes)
 {
 	op->allocated = malloc(bytes + 1);
 	if (!op->allocated) {
@@ -105,20 +92,18 @@ bool get_allocate(struct op *op, uint64_t bytes)
 }
 
 /* `value`: NULL if it stands where it belongs. */
-void get_deliver(struct op *op, const struct layout_item *item, const uint8_t *value)
+static void deliver(struct op *op, const struct layout_item *item, const uint8_t *value)
 {
 	uint64_t bytes = layout_value_bytes(item->lengths);
 
-	if (!op->index_read)
+	if (!get_of(op)->index_read)
 		op->session->counters.mirror_hits++;
-	if (op->session->hints && op->phase != PHASE_REPLY)
-		hints_note(op->session, op->word);
 	op->result_bytes = bytes;
 	op->result_version = layout_state_version(item->state);
-	op->result_ttl_ms = item->expiry_ms ? clock_left_ms(&op->session->table.clock, item->expiry_ms,
-							    clock_ns())
+	op->result_ttl_ms = item->expiry_ms ? clock_left_ms(&op->session->table.clock,
+							    item->expiry_ms, clock_ns())
 					    : 0;
-	if (op->allocate && !op->allocated && !get_allocate(op, bytes))
+	if (get_of(op)->allocate && !op->allocated && !allocate(op, bytes))
 		return;
 	if (bytes > op->value.bytes) {
 		op_done(op, KVD_ESPACE);
@@ -131,167 +116,274 @@ void get_deliver(struct op *op, const struct layout_item *item, const uint8_t *v
 	op_done(op, KVD_OK);
 }
 
-void get_not_found(struct op *op)
+/* What a READ brought. */
+static void deliver_item(struct op *op, const struct get *g)
 {
-	op_done(op, KVD_NOT_FOUND);
+	if (op->session->hints)
+		hints_note(op->session, g->word);
+	deliver(op, get_item(g), verify_value(g));
 }
 
-/* No entry is the key's; unless one is that could not be told for another's. */
-void get_no_entry(struct op *op)
+/* -------------------------------------------------------------------- post */
+
+static void post_reads(struct op *op, struct get *g, enum step step)
 {
-	if (op->untold) {
-		get_ask_server(op);
-	} else if (op->doubt) {
-		lookup_locate(op);
-		get_again(op);
+	const struct wire_welcome *w = &g->table->welcome;
+
+	g->step = step;
+	op->phase = PHASE_READS;
+	for (unsigned i = 0; i < g->reads.count; i++)
+		op_read(op, w->table_addr + g->reads.part[i].offset, w->table_rkey,
+			g->reads.part[i].to, g->reads.part[i].bytes, i + 1 == g->reads.count);
+	g->reads.count = 0;
+}
+
+/* The next READs of an item whose value goes to the caller's memory, as far as the send
+ * queue has room. */
+static void post_more(struct op *op, struct get *g)
+{
+	struct kvd_session *s = op->session;
+	const struct wire_welcome *w = &g->table->welcome;
+	uint64_t base = w->table_addr + get_offset(g, g->word);
+	uint64_t max = s->client->limits.message_bytes_max;
+
+	while (g->posted < g->length && flight_room(s) > s->sq_depth / 2) {
+		uint64_t left = g->length - g->posted;
+		g->posted += op_read_item(op, base + g->posted, w->table_rkey, g->posted,
+					  get_head_bytes(g), (uint32_t)(left < max ? left : max));
+	}
+}
+
+static void post_direct(struct op *op, struct get *g)
+{
+	item_plan_direct(g);
+	g->posted = 0;
+	post_more(op, g);
+}
+
+/* A long item: its value straight into the caller's memory. */
+static void post_long(struct op *op, struct get *g)
+{
+	struct kvd_session *s = op->session;
+	uint64_t room = g->length - get_head_bytes(g);
+
+	if (g->allocate && op->value.bytes < room) {
+		drop_allocated(op);
+		if (!allocate(op, room))
+			return;
+	}
+	int rc = pieces_register(&op->value, &s->registrar, IBV_ACCESS_LOCAL_WRITE);
+	if (rc) {
+		op_done(op, err_set_errno(&s->err, KVD_EDEVICE, rc,
+					  "can't register a buffer of %zu bytes: the locked-memory limit "
+					  "may be too low (see 'ulimit -l')", op->value.bytes));
+		return;
+	}
+	post_direct(op, g);
+}
+
+static void post_item(struct op *op, struct get *g, enum step step)
+{
+	const struct wire_welcome *w = &g->table->welcome;
+
+	g->step = step;
+	op->phase = PHASE_READS;
+	if (g->length > OP_ITEM_BYTES) {
+		post_long(op, g);
+	} else if (g->length >= SCATTER_BYTES_MIN && !g->allocate &&
+		   op->value.bytes >= g->length - get_head_bytes(g) &&
+		   pieces_find(&op->value, op->session->registrar.buffers)) {
+		post_direct(op, g);
 	} else {
-		get_not_found(op);
+		g->posted = g->length;
+		op_read(op, w->table_addr + get_offset(g, g->word), w->table_rkey,
+			op->memory->item, (uint32_t)g->length, true);
 	}
 }
 
 /* ------------------------------------------------------------------- drive */
 
+/* To the next READs, or the end. */
+static void go_on(struct op *op, struct get *g, enum step step)
+{
+	for (;;) {
+		switch (step) {
+		case READ_ITEM:
+		case READ_COPY:
+		case READ_OLD:
+		case READ_TXN_OLD:
+			if (item_plan(g)) {
+				post_item(op, g, step);
+				return;
+			}
+			step = START_OVER;
+			break;
+		case READ_UPDATING:
+		case READ_PREPARED:
+		case READ_TXN:
+			if (pending_plan(g, step)) {
+				post_reads(op, g, step);
+				return;
+			}
+			step = item_again(g);
+			break;
+		case READ_DIRECTORY:
+		case READ_MARK:
+		case READ_BUCKETS:
+		case READ_NODE:
+		case READ_LINKS:
+			post_reads(op, g, step);
+			return;
+		case NEXT_ENTRY:
+			step = lookup_next(g);
+			break;
+		case START_OVER:
+			step = lookup_restart(g);
+			break;
+		case ASK:
+			ask(op);
+			return;
+		case DELIVER:
+			deliver_item(op, g);
+			return;
+		case ABSENT:
+			op_done(op, KVD_NOT_FOUND);
+			return;
+		}
+	}
+}
+
+/* What follows from the bytes that the READs brought. */
+static enum step (*const look_at[])(struct get *g) = {
+	[READ_DIRECTORY] = lookup_got_directory, [READ_MARK] = lookup_got_mark,
+	[READ_BUCKETS] = lookup_got_buckets,     [READ_NODE] = lookup_got_node,
+	[READ_LINKS] = lookup_got_links,         [READ_UPDATING] = pending_got_updating,
+	[READ_PREPARED] = pending_got_prepared,  [READ_TXN] = pending_got_txn,
+	[READ_ITEM] = item_got,                  [READ_COPY] = item_got,
+	[READ_OLD] = pending_got_old,            [READ_TXN_OLD] = pending_got_txn_old,
+};
+
 static void advance(struct op *op)
 {
+	struct get *g = get_of(op);
+
 	if (op->reads)
 		return;
-	if (op->posted < op->length &&
-	    (op->phase == PHASE_ITEM || op->phase == PHASE_OLD || op->phase == PHASE_TXN_OLD ||
-	     op->phase == PHASE_COPY)) {
-		item_read_more(op);
-		return;
-	}
-	switch (op->phase) {
-	case PHASE_DIR:
-		lookup_got_directory(op);
-		break;
-	case PHASE_MARK:
-		lookup_got_mark(op);
-		break;
-	case PHASE_BUCKETS:
-		lookup_got_buckets(op);
-		break;
-	case PHASE_CHAIN:
-		lookup_got_node(op);
-		break;
-	case PHASE_RECHECK:
-		lookup_got_recheck(op);
-		break;
-	case PHASE_ITEM:
-	case PHASE_COPY:
-		item_got(op);
-		break;
-	case PHASE_UPDATING:
-		scratch_got_updating(op);
-		break;
-	case PHASE_PREPARED:
-		scratch_got_prepared(op);
-		break;
-	case PHASE_OLD:
-		scratch_got_old(op);
-		break;
-	case PHASE_TXN:
-		scratch_got_txn(op);
-		break;
-	case PHASE_TXN_OLD:
-		scratch_got_txn_old(op);
-		break;
-	case PHASE_AHEAD:
-	case PHASE_IDLE:
-	case PHASE_REPLY:
-	case PHASE_CAS:
-		break;
-	}
+	if (step_reads_item(g->step) && g->posted < g->length)
+		post_more(op, g);
+	else
+		go_on(op, g, look_at[g->step](g));
 }
 
-/*
- * The mirror's entry for the key, where its buckets are now or were before the
- * last expansion of their groups; or 0.
- */
-static uint64_t look_in_mirror(struct op *op)
+static inline struct get *begin(struct op *op, unsigned how)
 {
-	const struct mirror *m = op->session->table.mirror;
-	const uint64_t mask = op->session->table.unit_mask, fp = fp_of(op);
-	uint64_t before[2], word = mirror_find(m, op->bucket, mask, fp);
+	struct get *g = get_of(op);
 
-	if (word)
-		return word;
-	for (unsigned i = 0; i < 2; i++)
-		before[i] = op->epoch[i] ? layout_bucket_of(hash_of(op, i), op->epoch[i] - 1)
-					 : op->bucket[i];
-	return mirror_find(m, before, mask, fp);
+	g->key_bytes = op->key_bytes;
+	g->hash = op->hash;
+	g->begun_ns = op->begun_ns;
+	g->allocate = how & GET_ALLOCATES;
+	g->locked = how & GET_LOCKED;
+	g->mark_clear = g->from_mirror = g->index_read = g->accept_prepared = g->untold = false;
+	g->attempts = g->torn = g->tried_count = g->other_count = 0;
+	memset(g->cut, 0, sizeof g->cut);
+	g->length = g->posted = 0;
+	return g;
 }
 
-static void begin(struct op *op)
+void get_start(struct op *op, unsigned how)
 {
-	op->attempts = op->torn = op->tried_count = 0;
-	op->index_read = op->accept_prepared = op->untold = false;
-	op->other_count = 0;
-	memset(op->cut, 0, sizeof op->cut);
-	op->length = op->posted = 0;
-}
+	struct get *g = begin(op, how);
 
-void get_start(struct op *op)
-{
-	begin(op);
 	op->session->counters.gets++;
-	if (client_of(op)->options.get == KVD_GET_MESSAGE && !op->locked) {
-		op->index_read = true; /* by kvd */
+	if (op->session->client->options.get == KVD_GET_MESSAGE && !g->locked) {
+		g->index_read = true; /* by kvd */
 		send_get(op, wants_head(op));
 		return;
 	}
-	lookup_locate(op);
-	uint64_t word = look_in_mirror(op);
-	if (word) {
-		op->from_mirror = true;
-		item_read(op, word, PHASE_ITEM);
-	} else {
-		lookup_read(op);
-	}
+	lookup_locate(g);
+	g->word = lookup_in_mirror(g);
+	g->from_mirror = g->word;
+	go_on(op, g, g->from_mirror ? READ_ITEM : lookup_read(g));
 }
 
-void get_resume(struct op *op, uint64_t word, uint64_t bytes, bool complete)
+void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, bool complete)
 {
-	begin(op);
-	lookup_locate(op);
-	op->begun_ns = 0; /* somewhen before */
-	op->from_mirror = true;
-	op->word = word;
-	op->phase = PHASE_ITEM;
-	op->length = op->posted = bytes;
+	struct get *g = begin(op, how);
+
+	lookup_locate(g);
+	g->begun_ns = 0; /* the call began earlier; when is not known */
+	g->from_mirror = true;
+	g->direct = false;
+	g->word = word;
+	g->step = READ_ITEM;
+	g->length = g->posted = bytes;
+	op->phase = PHASE_READS;
 	if (complete)
 		advance(op);
 	else
 		op->reads = 1;
 }
 
+/* ------------------------------------------------------------------- reply */
+
+/* The version and the length. */
+static void got_head(struct op *op, const struct wire_reply *r)
+{
+	op->result_bytes = r->value_bytes;
+	op->result_version = r->version;
+	if (r->value_bytes && r->value_bytes <= op->value.bytes)
+		send_get(op, false); /* it has become shorter */
+	else
+		op_done(op, r->value_bytes ? KVD_ESPACE : KVD_OK);
+}
+
+static void got_value(struct op *op, const struct wire_reply *r, const uint8_t *value)
+{
+	const struct layout_item item = { .state = layout_state(r->version, LAYOUT_LIVE, 0),
+					  .lengths = layout_lengths(r->value_bytes, op->key_bytes),
+					  .expiry_ms = r->word };
+
+	deliver(op, &item, value);
+}
+
 static void reply(struct op *op, const uint8_t *payload)
 {
 	const struct wire_reply *r = &op->reply;
-	struct layout_item item = { .state = layout_state(r->version, LAYOUT_LIVE, 0),
-				    .lengths = layout_lengths(r->value_bytes, op->key_bytes),
-				    .expiry_ms = r->word };
+	struct get *g = get_of(op);
 
 	if (r->status == WIRE_NOT_FOUND) {
-		get_not_found(op);
-	} else if (r->status == WIRE_OK && op->asked_head) {
-		op->result_bytes = r->value_bytes;
-		op->result_version = r->version;
-		if (r->value_bytes && r->value_bytes <= op->value.bytes)
-			send_get(op, false); /* it has become shorter */
-		else
-			op_done(op, r->value_bytes ? KVD_ESPACE : KVD_OK);
-	} else if (r->status == WIRE_OK && (r->flags & WIRE_COPY)) {
-		op->from_mirror = false;
-		item_read(op, r->word, PHASE_COPY);
-	} else if (r->status == WIRE_OK && r->value_bytes == op->payload_bytes) {
-		get_deliver(op, &item, payload);
+		op_done(op, KVD_NOT_FOUND);
+	} else if (r->status != WIRE_OK) {
+		op_done(op, request_result(op, r->status));
+	} else if (g->asked_head) {
+		got_head(op, r);
+	} else if (r->flags & WIRE_COPY) {
+		g->from_mirror = false;
+		g->word = r->word;
+		go_on(op, g, READ_COPY);
+	} else if (r->value_bytes == op->payload_bytes) {
+		got_value(op, r, payload);
 	} else {
-		op_done(op, r->status == WIRE_OK
-				    ? request_fail(op, KVD_EPROTOCOL,
-						   "kvd answered with another length than it sent")
-				    : request_result(op, r->status));
+		op_done(op, request_fail(op, KVD_EPROTOCOL,
+					 "kvd answered with another length than it sent"));
 	}
 }
 
 const struct op_class get_class = { .advance = advance, .reply = reply };
+
+struct get *gets_new(struct kvd_session *s, unsigned count)
+{
+	struct get *gets = calloc(count, sizeof *gets);
+
+	for (unsigned i = 0; gets && i < count; i++) {
+		struct op *op = &s->ops[i];
+		op->own = &gets[i];
+		gets[i].table = &s->table;
+		gets[i].memory = op->memory;
+		gets[i].value = &op->value;
+		gets[i].key = op->key;
+		gets[i].counters = &s->counters;
+	}
+	return gets;
+}

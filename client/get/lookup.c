@@ -5,95 +5,76 @@
  */
 #include <string.h>
 
-#include "client/get/get.h"
+#include "client/get/lookup.h"
 
+#define ATTEMPTS_MAX 64u /* lookups of one GET; then kvd is asked */
 #define CHAIN_MAX 96u
 #define LAST_WORD (LAYOUT_BUCKET_BYTES - sizeof(uint64_t)) /* where a link is */
 
 /* ----------------------------------------------------------------- entries */
 
-static bool was_tried(const struct op *op, uint64_t word)
+static bool was_tried(const struct get *g, uint64_t word)
 {
-	for (unsigned i = 0; i < op->tried_count; i++)
-		if (op->tried[i] == lookup_entry(word))
+	for (unsigned i = 0; i < g->tried_count; i++)
+		if (g->tried[i] == get_entry(word))
 			return true;
 	return false;
 }
 
 /* The first entry that may be the key's, or 0. */
-static uint64_t candidate(const struct op *op, const uint64_t *words, unsigned count)
+static uint64_t candidate(const struct get *g, const uint64_t *words, unsigned count)
 {
-	const uint64_t mask = layout_fp_mask(op->session->table.unit_mask), fp = fp_of(op);
+	const uint64_t mask = layout_fp_mask(g->table->unit_mask), fp = get_fp(g);
 
 	for (unsigned i = 0; i < count; i++)
 		if ((words[i] & mask) == fp && !layout_word_is_empty(words[i]) &&
-		    !layout_word_is_chain(words[i]) && !was_tried(op, words[i]))
+		    !layout_word_is_chain(words[i]) && !was_tried(g, words[i]))
 			return words[i];
 	return 0;
 }
 
 /* The link to a node in which, or behind which, the key may be, or 0. */
-static uint64_t chain_of(const struct op *op, const uint64_t *words, unsigned count)
+static uint64_t chain_of(const struct get *g, const uint64_t *words, unsigned count)
 {
 	uint64_t last = words[count - 1];
 	bool may = layout_word_is_chain(last) &&
-		   layout_link_may_lead_to(last, fp_of(op), op->session->table.unit_mask);
+		   layout_link_may_lead_to(last, get_fp(g), g->table->unit_mask);
 
 	return may ? last : 0;
 }
 
 /* --------------------------------------------------------------- directory */
 
-static uint64_t buckets_per_segment(const struct op *op)
+/* The next lookup; there is an end to them, because what is READ may never make sense. */
+static enum step look_again(struct get *g)
 {
-	return op->session->table.welcome.segment_bytes / LAYOUT_BUCKET_BYTES;
-}
-
-/* A bucket's offset in the table, 0 if its segment's is not known. */
-static uint64_t bucket_offset(const struct op *op, uint64_t bucket)
-{
-	uint64_t per = buckets_per_segment(op);
-	uint64_t segment = atomic_load_explicit(&op->session->table.directory->offset[bucket / per],
-						memory_order_relaxed);
-	return segment ? segment + bucket % per * LAYOUT_BUCKET_BYTES : 0;
+	return ++g->attempts > ATTEMPTS_MAX ? ASK : lookup_read(g);
 }
 
 /* READs the directory entries that are missing; false if none is. */
-static bool read_directory(struct op *op)
+static bool read_directory(struct get *g)
 {
-	const struct wire_welcome *w = &op->session->table.welcome;
-	uint64_t per = buckets_per_segment(op);
-	bool need[2];
-
-	for (unsigned i = 0; i < 2; i++)
-		need[i] = !op->fresh[i] && !bucket_offset(op, op->bucket[i]);
-	if (!need[0] && !need[1])
-		return false;
-	op->phase = PHASE_DIR;
-	for (unsigned i = 0; i < 2; i++)
-		if (need[i])
-			read_table(op, w->dir_offset + op->bucket[i] / per * 8,
-				   &op->memory->small[i], 8, i == 1 || !need[1]);
-		else
-			op->memory->small[i] = 0;
-	return true;
-}
-
-void lookup_got_directory(struct op *op)
-{
-	const struct wire_welcome *w = &op->session->table.welcome;
-	_Atomic uint64_t *offset = op->session->table.directory->offset;
+	uint64_t per = table_buckets_per_segment(g->table);
+	bool missing = false;
 
 	for (unsigned i = 0; i < 2; i++) {
-		uint64_t at = op->memory->small[i];
-		if (at && at + w->segment_bytes <= w->table_bytes)
-			atomic_store_explicit(&offset[op->bucket[i] / buckets_per_segment(op)], at,
-					      memory_order_relaxed);
+		g->memory->small[i] = 0;
+		if (g->fresh[i] || table_bucket_offset(g->table, g->bucket[i]))
+			continue;
+		get_add_read(g, g->table->welcome.dir_offset + g->bucket[i] / per * 8,
+			     &g->memory->small[i], 8);
+		missing = true;
 	}
-	if (++op->attempts > ATTEMPTS_MAX)
-		get_ask_server(op);
-	else
-		lookup_read(op);
+	return missing;
+}
+
+enum step lookup_got_directory(struct get *g)
+{
+	uint64_t per = table_buckets_per_segment(g->table);
+
+	for (unsigned i = 0; i < 2; i++)
+		table_learn_segment(g->table, g->bucket[i] / per, g->memory->small[i]);
+	return look_again(g);
 }
 
 /* ----------------------------------------------------------------- buckets */
@@ -103,110 +84,141 @@ void lookup_got_directory(struct op *op)
  * may still be under way, and shows in no item if the key is absent.  After the
  * mark was clear once, none can be (protocols.md, 4).
  */
-static void read_mark(struct op *op)
+static void read_mark(struct get *g)
 {
-	const struct wire_welcome *w = &op->session->table.welcome;
-	uint64_t stripe = layout_stripe(op->hash.b, w->stripes);
+	const struct wire_welcome *w = &g->table->welcome;
+	uint64_t stripe = layout_stripe(g->hash.b, w->stripes);
 
-	op->phase = PHASE_MARK;
-	read_table(op, w->marks_offset + stripe * sizeof(uint32_t), op->memory->small,
-		   sizeof(uint32_t), true);
+	get_add_read(g, w->marks_offset + stripe * sizeof(uint32_t), g->memory->small,
+		     sizeof(uint32_t));
 }
 
-void lookup_got_mark(struct op *op)
+enum step lookup_got_mark(struct get *g)
 {
 	uint32_t mark;
 
-	memcpy(&mark, op->memory->small, sizeof mark);
-	op->mark_clear = mark == 0;
-	if (op->mark_clear || ++op->attempts <= ATTEMPTS_MAX)
-		lookup_read(op);
-	else
-		get_ask_server(op);
+	memcpy(&mark, g->memory->small, sizeof mark);
+	g->mark_clear = mark == 0;
+	return g->mark_clear ? lookup_read(g) : look_again(g);
 }
 
-/* READs those buckets that are not fresh, with one doorbell. */
-void lookup_read(struct op *op)
+static void read_bucket(struct get *g, unsigned i, uint64_t *to)
 {
-	uint64_t limit = op->session->table.welcome.dir_entries * buckets_per_segment(op);
+	get_add_read(g, table_bucket_offset(g->table, g->bucket[i]), to, LAYOUT_BUCKET_BYTES);
+}
 
-	op->from_mirror = false;
-	op->index_read = true;
-	if (op->locked && !op->mark_clear) {
-		read_mark(op);
-		return;
+enum step lookup_read(struct get *g)
+{
+	uint64_t limit = g->table->welcome.dir_entries * table_buckets_per_segment(g->table);
+
+	g->from_mirror = false;
+	g->index_read = true;
+	if (g->locked && !g->mark_clear) {
+		read_mark(g);
+		return READ_MARK;
 	}
-	if (op->bucket[0] >= limit || op->bucket[1] >= limit) {
-		get_ask_server(op);
-		return;
-	}
-	if (read_directory(op))
-		return;
-	op->phase = PHASE_BUCKETS;
-	bool first = !op->fresh[0];
-	/* The same bucket twice: one READ serves both. */
-	bool second = !op->fresh[1] && !(first && op->bucket[0] == op->bucket[1]);
+	if (g->bucket[0] >= limit || g->bucket[1] >= limit)
+		return ASK;
+	if (read_directory(g))
+		return READ_DIRECTORY;
+	bool first = !g->fresh[0];
 	if (first)
-		read_table(op, bucket_offset(op, op->bucket[0]), op->memory->bucket[0],
-			   LAYOUT_BUCKET_BYTES, !second);
-	if (second)
-		read_table(op, bucket_offset(op, op->bucket[1]), op->memory->bucket[1],
-			   LAYOUT_BUCKET_BYTES, true);
+		read_bucket(g, 0, g->memory->bucket[0]);
+	/* The same bucket twice: one READ serves both. */
+	if (!g->fresh[1] && !(first && g->bucket[0] == g->bucket[1]))
+		read_bucket(g, 1, g->memory->bucket[1]);
+	return READ_BUCKETS;
 }
 
-uint64_t lookup_known(const struct kvd_session *s, const void *key, size_t key_bytes)
+enum step lookup_restart(struct get *g)
 {
-	const struct hash h = hash_key(s->table.welcome.hash_seed, key, key_bytes);
+	bool hint = g->from_mirror;
+
+	lookup_locate(g);
+	g->counters->retries++;
+	g->torn = 0;
+	if (hint)
+		return lookup_read(g);
+	g->accept_prepared = false;
+	return look_again(g);
+}
+
+/* No candidate is left: the key is absent, or one of them was inconclusive. */
+static enum step no_entry(const struct get *g)
+{
+	return g->untold ? ASK : g->doubt ? START_OVER : ABSENT;
+}
+
+uint64_t lookup_known(const struct remote_table *t, const void *key, size_t key_bytes)
+{
+	const struct hash h = hash_key(t->welcome.hash_seed, key, key_bytes);
 	const struct layout_view v =
-		layout_view(atomic_load_explicit(s->table.buckets, memory_order_relaxed));
+		layout_view(atomic_load_explicit(t->buckets, memory_order_relaxed));
 	const uint64_t bucket[2] = { layout_bucket_of(h.a, layout_view_epoch(&v, h.a)),
 				     layout_bucket_of(h.b, layout_view_epoch(&v, h.b)) };
 
-	return mirror_find(s->table.mirror, bucket, s->table.unit_mask, layout_fp(h.a, s->table.unit_mask));
+	return mirror_find(t->mirror, bucket, t->unit_mask, layout_fp(h.a, t->unit_mask));
 }
 
-/* The addresses as this client knows the index. */
-void lookup_locate(struct op *op)
+void lookup_locate(struct get *g)
 {
 	struct layout_view v = layout_view(
-		atomic_load_explicit(op->session->table.buckets, memory_order_relaxed));
+		atomic_load_explicit(g->table->buckets, memory_order_relaxed));
 
 	for (unsigned i = 0; i < 2; i++) {
-		op->epoch[i] = layout_view_epoch(&v, hash_of(op, i));
-		op->bucket[i] = layout_bucket_of(hash_of(op, i), op->epoch[i]);
-		op->fresh[i] = op->complete[i] = op->mixed[i] = op->chained[i] = false;
+		g->epoch[i] = layout_view_epoch(&v, get_hash(g, i));
+		g->bucket[i] = layout_bucket_of(get_hash(g, i), g->epoch[i]);
+		g->fresh[i] = g->complete[i] = g->mixed[i] = g->chained[i] = false;
 	}
-	op->doubt = false;
+	g->doubt = false;
+}
+
+/* Where they were before the last expansion of their groups. */
+static uint64_t in_mirror_before(const struct get *g)
+{
+	uint64_t before[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		before[i] = g->epoch[i] ? layout_bucket_of(get_hash(g, i), g->epoch[i] - 1)
+					: g->bucket[i];
+	return mirror_find(g->table->mirror, before, g->table->unit_mask, get_fp(g));
+}
+
+uint64_t lookup_in_mirror(const struct get *g)
+{
+	uint64_t word = mirror_find(g->table->mirror, g->bucket, g->table->unit_mask, get_fp(g));
+
+	return word ? word : in_mirror_before(g);
 }
 
 /* There is a bucket of this epoch. */
-static void learn_epoch(struct op *op, uint64_t bucket, unsigned epoch)
+static void learn_epoch(struct get *g, uint64_t bucket, unsigned epoch)
 {
-	table_learn_buckets(&op->session->table, layout_buckets_floor(bucket, epoch));
+	table_learn_buckets(g->table, layout_buckets_floor(bucket, epoch));
 }
 
 /*
- * The bucket is at this epoch, or on the way to it.  If the key left it since op->epoch
+ * The bucket is at this epoch, or on the way to it.  If the key left it since g->epoch
  * it is, or was, in the next place, and not necessarily in the one of `epoch`: that
  * group may not be expanded yet (protocols.md, 12).
  */
-static void step(struct op *op, unsigned i, unsigned epoch)
+static void step(struct get *g, unsigned i, unsigned epoch)
 {
-	uint64_t hash = hash_of(op, i);
+	uint64_t hash = get_hash(g, i);
 
-	while (op->epoch[i] < epoch &&
-	       layout_bucket_of(hash, op->epoch[i] + 1) == op->bucket[i])
-		op->epoch[i]++;
-	if (op->epoch[i] >= epoch) {
-		op->complete[i] = true;
+	while (g->epoch[i] < epoch &&
+	       layout_bucket_of(hash, g->epoch[i] + 1) == g->bucket[i])
+		g->epoch[i]++;
+	if (g->epoch[i] >= epoch) {
+		g->complete[i] = true;
 		return;
 	}
 	struct layout_view v = layout_view(
-		atomic_load_explicit(op->session->table.buckets, memory_order_relaxed));
+		atomic_load_explicit(g->table->buckets, memory_order_relaxed));
 	unsigned known = layout_view_epoch(&v, hash);
-	op->epoch[i] = known > op->epoch[i] + 1 ? known : op->epoch[i] + 1;
-	op->bucket[i] = layout_bucket_of(hash, op->epoch[i]);
-	op->mixed[i] = false;
+	g->epoch[i] = known > g->epoch[i] + 1 ? known : g->epoch[i] + 1;
+	g->bucket[i] = layout_bucket_of(hash, g->epoch[i]);
+	g->mixed[i] = false;
 }
 
 /*
@@ -214,172 +226,157 @@ static void step(struct op *op, unsigned i, unsigned epoch)
  * same, it is a consistent one (words change only forward), and the key is there
  * or in its new place: READ that next (protocols.md, 12).
  */
-static void judge_mixed(struct op *op, unsigned i)
+static void judge_mixed(struct get *g, unsigned i)
 {
-	const uint64_t *words = op->memory->bucket[i];
-	bool same = op->mixed[i] && !memcmp(words, op->memory->before[i], LAYOUT_BUCKET_BYTES);
+	const uint64_t *words = g->memory->bucket[i];
+	bool same = g->mixed[i] && !memcmp(words, g->memory->before[i], LAYOUT_BUCKET_BYTES);
 	unsigned older;
 
-	memcpy(op->memory->before[i], words, LAYOUT_BUCKET_BYTES);
-	op->mixed[i] = true;
+	memcpy(g->memory->before[i], words, LAYOUT_BUCKET_BYTES);
+	g->mixed[i] = true;
 	if (same && layout_bucket_epochs(words, &older))
-		step(op, i, older + 1);
+		step(g, i, older + 1);
 }
 
-static void judge_bucket(struct op *op, unsigned i)
+static void judge_bucket(struct get *g, unsigned i)
 {
 	unsigned epoch;
 
-	if (!layout_bucket_epoch(op->memory->bucket[i], &epoch)) {
-		judge_mixed(op, i);
+	if (!layout_bucket_epoch(g->memory->bucket[i], &epoch)) {
+		judge_mixed(g, i);
 		return;
 	}
-	if (epoch < op->epoch[i] || epoch > 2 * LAYOUT_LEVEL_MAX + 1)
+	if (epoch < g->epoch[i] || epoch > 2 * LAYOUT_LEVEL_MAX + 1)
 		return; /* not a bucket of this index (any more): try again */
-	learn_epoch(op, op->bucket[i], epoch);
-	step(op, i, epoch);
+	learn_epoch(g, g->bucket[i], epoch);
+	step(g, i, epoch);
 }
 
 /*
  * Both hashes in one group: an expansion may make an entry that stood by the one stand
  * by the other, so the two samples have to be of the same time.
  */
-static bool is_one_group(const struct op *op)
+static bool is_one_group(const struct get *g)
 {
-	unsigned epoch = op->epoch[0] < op->epoch[1] ? op->epoch[0] : op->epoch[1];
+	unsigned epoch = g->epoch[0] < g->epoch[1] ? g->epoch[0] : g->epoch[1];
 
-	return (op->hash.a ^ op->hash.b) >> (64 - LAYOUT_BASE_BITS - (epoch >> 1)) == 0;
+	return (g->hash.a ^ g->hash.b) >> (64 - LAYOUT_BASE_BITS - (epoch >> 1)) == 0;
 }
 
-static void read_node(struct op *op, uint64_t link)
+static enum step read_node(struct get *g, uint64_t link)
 {
-	uint64_t offset = offset_of(op, link);
+	uint64_t offset = get_offset(g, link);
 
-	op->phase = PHASE_CHAIN;
-	op->link = link;
-	if (offset + LAYOUT_NODE_BYTES > op->session->table.welcome.table_bytes)
-		get_start_over(op);
-	else
-		read_table(op, offset, op->memory->node, LAYOUT_NODE_BYTES, true);
+	g->link = link;
+	if (offset + LAYOUT_NODE_BYTES > g->table->welcome.table_bytes)
+		return START_OVER;
+	get_add_read(g, offset, g->memory->node, LAYOUT_NODE_BYTES);
+	return READ_NODE;
 }
 
-void lookup_got_buckets(struct op *op)
+enum step lookup_got_buckets(struct get *g)
 {
-	struct op_memory *m = op->memory;
-	bool same = op->bucket[0] == op->bucket[1];
-	bool read[2] = { !op->fresh[0], !op->fresh[1] };
+	struct op_memory *m = g->memory;
+	bool same = g->bucket[0] == g->bucket[1];
+	bool read[2] = { !g->fresh[0], !g->fresh[1] };
 
-	op->tried_count = 0; /* an entry may have become the key's since */
-	op->untold = false;
+	g->tried_count = 0; /* an entry may have become the key's since */
+	g->untold = false;
 	if (same && read[0] && read[1])
 		memcpy(m->bucket[1], m->bucket[0], LAYOUT_BUCKET_BYTES);
 	for (unsigned i = 0; i < 2; i++) {
 		if (!read[i])
 			continue;
-		mirror_store(op->session->table.mirror, op->bucket[i], m->bucket[i]);
-		op->fresh[i] = true;
+		mirror_store(g->table->mirror, g->bucket[i], m->bucket[i]);
+		g->fresh[i] = true;
 	}
-	lookup_search(op);
+	return lookup_next(g);
 }
 
 /* Were the nodes linked all the time that they were READ?  And is_one_group(). */
-static void recheck(struct op *op)
+static enum step read_links(struct get *g)
 {
-	struct op_memory *m = op->memory;
-	bool all = is_one_group(op);
+	struct op_memory *m = g->memory;
+	bool all = is_one_group(g);
 
-	op->phase = PHASE_RECHECK;
 	for (unsigned i = 0; i < 2; i++) {
-		uint64_t offset = bucket_offset(op, op->bucket[i]);
 		if (all)
-			read_table(op, offset, m->before[i], LAYOUT_BUCKET_BYTES, i == 1);
-		else if (op->chained[i])
-			read_table(op, offset + LAST_WORD, &m->small[i], sizeof m->small[i],
-				   i == 1 || !op->chained[1]);
+			read_bucket(g, i, m->before[i]);
+		else if (g->chained[i])
+			get_add_read(g, table_bucket_offset(g->table, g->bucket[i]) + LAST_WORD,
+				     &m->small[i], sizeof m->small[i]);
 	}
+	return READ_LINKS;
 }
 
-/* Looks for the key in what was READ; decides what comes next. */
-void lookup_search(struct op *op)
+/* The buckets that are no samples to go by are READ again. */
+static enum step read_incomplete(struct get *g)
 {
-	struct op_memory *m = op->memory;
+	for (unsigned i = 0; i < 2; i++)
+		if (!g->complete[i])
+			g->fresh[i] = g->chained[i] = false;
+	return look_again(g);
+}
+
+enum step lookup_next(struct get *g)
+{
+	const struct op_memory *m = g->memory;
 
 	for (unsigned i = 0; i < 2; i++) {
-		uint64_t word = op->fresh[i] ? candidate(op, m->bucket[i], LAYOUT_BUCKET_WORDS) : 0;
-		if (word) {
-			item_read(op, word, PHASE_ITEM);
-			return;
-		}
+		g->word = g->fresh[i] ? candidate(g, m->bucket[i], LAYOUT_BUCKET_WORDS) : 0;
+		if (g->word)
+			return READ_ITEM;
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		uint64_t link = chain_of(op, m->bucket[i], LAYOUT_BUCKET_WORDS);
-		if (link && !op->chained[i]) {
-			op->chain = i;
-			op->chain_length = 0;
-			read_node(op, link);
-			return;
+		uint64_t link = chain_of(g, m->bucket[i], LAYOUT_BUCKET_WORDS);
+		if (link && !g->chained[i]) {
+			g->chain = i;
+			g->chain_length = 0;
+			return read_node(g, link);
 		}
 	}
 	for (unsigned i = 0; i < 2; i++)
-		if (!op->complete[i])
-			judge_bucket(op, i);
-	bool complete = op->complete[0] && op->complete[1];
-	if (complete && !op->chained[0] && !op->chained[1] && !is_one_group(op)) {
-		get_no_entry(op);
-		return;
-	}
-	if (complete) {
-		recheck(op);
-		return;
-	}
-	for (unsigned i = 0; i < 2; i++)
-		if (!op->complete[i])
-			op->fresh[i] = op->chained[i] = false;
-	if (++op->attempts > ATTEMPTS_MAX)
-		get_ask_server(op);
-	else
-		lookup_read(op);
+		if (!g->complete[i])
+			judge_bucket(g, i);
+	if (!g->complete[0] || !g->complete[1])
+		return read_incomplete(g);
+	return g->chained[0] || g->chained[1] || is_one_group(g) ? read_links(g) : no_entry(g);
 }
 
-void lookup_got_node(struct op *op)
+enum step lookup_got_node(struct get *g)
 {
-	uint64_t word = candidate(op, op->memory->node, LAYOUT_NODE_WORDS);
-	uint64_t link = chain_of(op, op->memory->node, LAYOUT_NODE_WORDS);
+	const uint64_t *node = g->memory->node;
+	uint64_t link = chain_of(g, node, LAYOUT_NODE_WORDS);
 
-	mirror_store_node(op->session->table.mirror, op->session->table.unit_mask, op->link,
-			  op->memory->node);
-	if (word) {
-		item_read(op, word, PHASE_ITEM);
-		return;
-	}
-	if (link && ++op->chain_length == CHAIN_MAX) {
-		get_ask_server(op); /* it is not known yet that the key is not there */
-		return;
-	}
-	if (link) {
-		read_node(op, link);
-		return;
-	}
-	op->chained[op->chain] = true;
-	lookup_search(op);
+	mirror_store_node(g->table->mirror, g->table->unit_mask, g->link, node);
+	g->word = candidate(g, node, LAYOUT_NODE_WORDS);
+	if (g->word)
+		return READ_ITEM;
+	if (link && ++g->chain_length == CHAIN_MAX)
+		return ASK; /* it is not known yet that the key is not there */
+	if (link)
+		return read_node(g, link);
+	g->chained[g->chain] = true;
+	return lookup_next(g);
 }
 
-void lookup_got_recheck(struct op *op)
+static bool is_same_link(const struct get *g, unsigned i)
 {
-	const struct op_memory *m = op->memory;
-	bool all = is_one_group(op);
+	return !g->chained[i] || layout_is_same_link(g->memory->small[i],
+						     g->memory->bucket[i][LAYOUT_BUCKET_WORDS - 1],
+						     g->table->unit_mask);
+}
+
+enum step lookup_got_links(struct get *g)
+{
+	const struct op_memory *m = g->memory;
+	bool all = is_one_group(g);
 
 	for (unsigned i = 0; i < 2; i++) {
 		bool same = all ? !memcmp(m->before[i], m->bucket[i], LAYOUT_BUCKET_BYTES)
-				: !op->chained[i] ||
-					  layout_is_same_link(m->small[i],
-							      m->bucket[i][LAYOUT_BUCKET_WORDS - 1],
-							      op->session->table.unit_mask);
-		if (!same) {
-			lookup_locate(op);
-			get_again(op);
-			return;
-		}
+				: is_same_link(g, i);
+		if (!same)
+			return START_OVER;
 	}
-	get_no_entry(op);
+	return no_entry(g);
 }

@@ -3,110 +3,98 @@
  * An item that a change or a transaction is about to replace: what the worker's scratch
  * says of it, and the item that counts until then.
  */
-#include <string.h>
+#include "client/get/pending.h"
 
-#include "client/get/get.h"
+#include <stddef.h>
 
-static void scratch_read(struct op *op, enum phase phase, void *to, uint32_t bytes,
-			 uint64_t from)
+#include "client/get/item.h"
+#include "client/get/verify.h"
+
+/* The old item of one that is being overwritten.  Of a long one only the header is: the
+ * value is what was READ already. */
+static void plan_updating(struct get *g, uint64_t scratch)
 {
-	const struct layout_item *item = (const struct layout_item *)op->memory->item;
-	const struct wire_welcome *w = &op->session->table.welcome;
-	unsigned worker = layout_state_worker(item->state);
-
-	if (worker >= w->workers) {
-		item_read_again(op);
-		return;
-	}
-	op->held_version = layout_state_version(item->state);
-	op->phase = phase;
-	read_table(op, w->scratch_offset + worker * sizeof(struct layout_scratch) + from, to, bytes,
-		   true);
-}
-
-/* The old item of one that is being overwritten.  Of a long one only the header
- * is: the value is what was READ already. */
-void scratch_read_old(struct op *op)
-{
-	bool whole = layout_len_decode(layout_word_len_code(op->word)) <= LAYOUT_INPLACE_BYTES_MAX;
+	bool whole = layout_len_decode(layout_word_len_code(g->word)) <= LAYOUT_INPLACE_BYTES_MAX;
 
 	if (whole)
-		op->direct = false;
-	scratch_read(op, PHASE_UPDATING, op->memory->item,
-		     whole ? (uint32_t)op->length : head_bytes(op),
-		     offsetof(struct layout_scratch, item));
+		g->direct = false;
+	get_add_read(g, scratch + offsetof(struct layout_scratch, item), g->memory->item,
+		     whole ? (uint32_t)g->length : get_head_bytes(g));
 }
 
-void scratch_read_prepared(struct op *op)
+bool pending_plan(struct get *g, enum step step)
 {
-	scratch_read(op, PHASE_PREPARED, op->memory->small, sizeof op->memory->small, 0);
-}
+	const struct wire_welcome *w = &g->table->welcome;
+	unsigned worker = layout_state_worker(get_item(g)->state);
+	uint64_t scratch = w->scratch_offset + worker * sizeof(struct layout_scratch);
 
-void scratch_read_txn(struct op *op)
-{
-	scratch_read(op, PHASE_TXN, op->memory->scratch, sizeof op->memory->scratch, 0);
+	if (worker >= w->workers)
+		return false;
+	g->held_version = layout_state_version(get_item(g)->state);
+	if (step == READ_UPDATING)
+		plan_updating(g, scratch);
+	else if (step == READ_PREPARED)
+		get_add_read(g, scratch, g->memory->small, sizeof g->memory->small);
+	else
+		get_add_read(g, scratch, g->memory->scratch, sizeof g->memory->scratch);
+	return true;
 }
 
 /* The old item, whole, of just the version that was being overwritten: current
  * when the item was seen UPDATING. */
-void scratch_got_updating(struct op *op)
+enum step pending_got_updating(struct get *g)
 {
-	const struct layout_item *item = (const struct layout_item *)op->memory->item;
-	enum verdict v = verify_item(op, item, op->length, offset_of(op, op->word));
+	const struct layout_item *item = get_item(g);
+	enum verdict v = verify_item(g);
 
-	if (layout_state_version(item->state) != op->held_version)
-		item_read_again(op);
-	else if (v == ITEM_LIVE)
-		item_got_live(op, item);
-	else if (v == ITEM_OTHER)
-		item_got_other(op, item, op->held_version);
-	else if (v == ITEM_UNTOLD)
-		item_got_untold(op);
-	else if (verify_is_cut(op, item) && layout_state_kind(item->state) == LAYOUT_LIVE)
-		item_got_cut(op, item);
-	else
-		item_read_again(op);
+	if (layout_state_version(item->state) != g->held_version)
+		return item_again(g);
+	if (v == ITEM_LIVE)
+		return item_got_live(g);
+	if (v == ITEM_OTHER)
+		return item_got_other(g, g->held_version);
+	if (v == ITEM_UNTOLD)
+		return item_got_untold(g);
+	if (verify_is_cut(g) && layout_state_kind(item->state) == LAYOUT_LIVE)
+		return item_got_cut(g);
+	return item_again(g);
 }
 
-void scratch_got_prepared(struct op *op)
+enum step pending_got_prepared(struct get *g)
 {
-	const uint64_t *scratch = op->memory->small;
+	const uint64_t *scratch = g->memory->small;
 
-	if (scratch[0] != op->held_version) {
-		item_read_again(op); /* that change is through */
-		return;
-	}
-	op->held_word = op->word;
-	item_read(op, scratch[1], PHASE_OLD);
+	if (scratch[0] != g->held_version)
+		return item_again(g); /* that change is through */
+	g->held_word = g->word;
+	g->word = scratch[1];
+	return READ_OLD;
 }
 
 /* While the old item is live it is the value; when it is not, the prepared one is. */
-void scratch_got_old(struct op *op)
+enum step pending_got_old(struct get *g)
 {
-	const struct layout_item *item = (const struct layout_item *)op->memory->item;
+	const struct layout_item *item = get_item(g);
+	bool same = layout_state_version(item->state) == g->memory->small[2];
 
-	if (verify_item(op, item, op->length, offset_of(op, op->word)) == ITEM_LIVE &&
-	    layout_state_version(item->state) == op->memory->small[2]) {
-		item_got_live(op, item);
-		return;
-	}
-	if (layout_state_kind(item->state) == LAYOUT_LIVE &&
-	    layout_state_version(item->state) == op->memory->small[2]) {
-		item_read_again(op); /* live, but torn, or longer than the caller's buffer */
-		return;
-	}
-	op->accept_prepared = true;
-	op->session->counters.retries++;
-	item_read(op, op->held_word, PHASE_ITEM);
+	if (same && verify_item(g) == ITEM_LIVE)
+		return item_got_live(g);
+	if (same && layout_state_kind(item->state) == LAYOUT_LIVE)
+		return item_again(g); /* live, but torn, or longer than the caller's buffer */
+	g->accept_prepared = true;
+	g->counters->retries++;
+	g->word = g->held_word;
+	return READ_ITEM;
 }
 
 /* What the scratch says of the item's transaction, or NULL: it is over. */
-static const struct layout_txn *find_txn(const struct op *op, const struct layout_item *item)
+static const struct layout_txn *find_txn(const struct get *g)
 {
+	const struct layout_item *item = get_item(g);
 	const struct layout_txn *e =
-		(const struct layout_txn *)((const uint8_t *)op->memory->scratch +
+		(const struct layout_txn *)((const uint8_t *)g->memory->scratch +
 					    offsetof(struct layout_scratch, txn));
-	uint64_t mask = op->session->table.unit_mask, unit = layout_word_unit(op->word, mask);
+	uint64_t mask = g->table->unit_mask, unit = layout_word_unit(g->word, mask);
 	uint64_t version = layout_state_version(item->state);
 	bool new = layout_state_kind(item->state) == LAYOUT_NEW;
 
@@ -120,48 +108,50 @@ static const struct layout_txn *find_txn(const struct op *op, const struct layou
 	return NULL;
 }
 
-/* `committed` only grows, so what was sampled of it was true at that instant. */
-void scratch_got_txn(struct op *op)
+/* The transaction has taken effect, and is not over. */
+static enum step committed(struct get *g, const struct layout_txn *e, bool new)
 {
-	const struct layout_item *item = (const struct layout_item *)op->memory->item;
-	const struct layout_txn *e = find_txn(op, item);
-	bool new = layout_state_kind(item->state) == LAYOUT_NEW;
-
-	if (!e) {
-		item_read_again(op);
-		return;
-	}
-	uint64_t committed = op->memory->scratch[offsetof(struct layout_scratch, committed) / 8];
-
-	if (committed > e->version) {
-		get_start_over(op); /* that transaction is over */
-	} else if (committed == e->version && new) {
+	if (new) {
 		/* Still there, of the same version: it was not taken back. */
-		op->accept_prepared = true;
-		item_read(op, op->word, PHASE_ITEM);
-	} else if (committed == e->version && e->new_unit) {
-		get_start_over(op);
-	} else if (committed == e->version) {
-		/* Deleted, when the item was READ or a moment later. */
-		get_not_found(op);
-	} else if (!new) {
-		item_got_live(op, item);
-	} else if (!e->old_word) {
-		get_not_found(op);
-	} else {
-		op->held_version = e->old_version;
-		item_read(op, e->old_word, PHASE_TXN_OLD);
+		g->accept_prepared = true;
+		return READ_ITEM;
 	}
+	/* Replaced; or deleted, when the item was READ or a moment later. */
+	return e->new_unit ? START_OVER : ABSENT;
 }
 
-void scratch_got_txn_old(struct op *op)
+/* It has not. */
+static enum step uncommitted(struct get *g, const struct layout_txn *e, bool new)
 {
-	const struct layout_item *item = (const struct layout_item *)op->memory->item;
-	enum verdict v = verify_item(op, item, op->length, offset_of(op, op->word));
+	if (!new)
+		return item_got_live(g);
+	if (!e->old_word)
+		return ABSENT;
+	g->held_version = e->old_version;
+	g->word = e->old_word;
+	return READ_TXN_OLD;
+}
+
+/* `committed` only grows, so what was sampled of it was true at that instant. */
+enum step pending_got_txn(struct get *g)
+{
+	const struct layout_txn *e = find_txn(g);
+	bool new = layout_state_kind(get_item(g)->state) == LAYOUT_NEW;
+	uint64_t version = g->memory->scratch[offsetof(struct layout_scratch, committed) / 8];
+
+	if (!e)
+		return item_again(g);
+	if (version > e->version)
+		return START_OVER; /* that transaction is over */
+	return version == e->version ? committed(g, e, new) : uncommitted(g, e, new);
+}
+
+enum step pending_got_txn_old(struct get *g)
+{
+	enum verdict v = verify_item(g);
 
 	if ((v == ITEM_LIVE || v == ITEM_OLD) &&
-	    layout_state_version(item->state) == op->held_version)
-		item_got_live(op, item);
-	else
-		get_start_over(op);
+	    layout_state_version(get_item(g)->state) == g->held_version)
+		return item_got_live(g);
+	return START_OVER;
 }

@@ -58,11 +58,8 @@ struct op *op_new(struct kvd_session *s, const struct op_class *class, const voi
 	op->value.count = 0;
 	op->value.bytes = 0;
 	op->value.registered = false;
-	op->allocate = false;
 	op->allocated = NULL;
 	op->reads = 0;
-	op->direct = false;
-	op->locked = op->mark_clear = false;
 	op->token = 0;
 	op->payload_bytes = 0;
 	set_times(op);
@@ -200,10 +197,9 @@ uint32_t op_read_item(struct op *op, uint64_t remote, uint32_t rkey, uint64_t fr
  * the operation ends only after the send has completed too: the memory is the
  * caller's again.
  */
-void op_send(struct op *op, uint32_t bytes)
+void op_send(struct op *op, uint32_t bytes, bool gather)
 {
 	struct kvd_session *s = op->session;
-	bool gather = op->direct;
 	struct ibv_send_wr *wr = new_wr(op, gather, gather || s->unsignaled + 1 >= SIGNAL_EVERY);
 	uint32_t covered = 0;
 

@@ -42,7 +42,7 @@ void stripe_say_free(struct kvd_session *s, uint64_t token)
 
 static void post_cas(struct op *op, uint64_t stripe, uint64_t expected, uint64_t desired)
 {
-	op->phase = PHASE_CAS;
+	op->phase = PHASE_READS;
 	op->stripe = stripe;
 	op->token = expected ? expected : desired;
 	op_cas(op, op->session->table.welcome.lock_addr + stripe * 8, op->session->table.welcome.lock_rkey,
@@ -90,7 +90,7 @@ struct op *stripe_resume(struct kvd_session *s, uint64_t stripe, uint64_t token,
 {
 	struct op *op = op_new(s, &lock_class, NULL, 0);
 
-	op->phase = PHASE_CAS;
+	op->phase = PHASE_READS;
 	op->stripe = stripe;
 	op->token = token;
 	if (complete)

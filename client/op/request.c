@@ -54,10 +54,10 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	uint8_t *message = op->memory->message;
 	struct wire_request *q = (struct wire_request *)message;
 	uint32_t bytes = (uint32_t)sizeof *q + op->key_bytes;
+	bool gather = false;
 
 	op->phase = PHASE_REPLY;
 	op->sent_ns = clock_ns();
-	op->direct = false;
 	/* The slot, and a count, so that an answer to a former request is known. */
 	op->request_id = op->index + OPS_MAX * ++s->next_request;
 	*q = *ask;
@@ -79,12 +79,12 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 		bytes += q->segments * (uint32_t)sizeof(struct wire_segment);
 	} else if (value_bytes >= GATHER_BYTES_MIN && op->value.count < s->sge_max &&
 		   pieces_find(&op->value, s->registrar.buffers)) {
-		op->direct = true;
+		gather = true;
 	} else if (value_bytes) {
 		pieces_gather(&op->value, message + bytes);
 		bytes += (uint32_t)value_bytes;
 	}
-	op_send(op, bytes);
+	op_send(op, bytes, gather);
 	return 0;
 }
 

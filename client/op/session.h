@@ -81,24 +81,9 @@ struct op_class {
 
 enum phase {
 	PHASE_IDLE,
-	PHASE_DIR,       /* READ of directory entries */
-	PHASE_BUCKETS,   /* READ of the key's buckets */
-	PHASE_CHAIN,     /* READ of an overflow node */
-	PHASE_RECHECK,   /* READ of the buckets again, after their chains */
-	PHASE_ITEM,      /* READ of the item */
-	PHASE_UPDATING,  /* READ of the old item in a worker's scratch */
-	PHASE_PREPARED,  /* READ of a scratch's head */
-	PHASE_OLD,       /* READ of the item that a prepared one replaces */
-	PHASE_TXN,       /* READ of a scratch's transaction */
-	PHASE_TXN_OLD,   /* READ of the item that a transaction is to replace */
-	PHASE_AHEAD,     /* READ of a part of the index, for the mirror */
-	PHASE_REPLY,     /* a message is out */
-	PHASE_COPY,      /* READ of the copy that the server made */
-	PHASE_MARK,      /* READ of the stripe's mark */
-	PHASE_CAS,       /* compare-and-swap of a lock word */
+	PHASE_READS, /* READs are out, or an atomic */
+	PHASE_REPLY, /* a message is out */
 };
-
-#define TRIED_MAX 8u
 
 struct op {
 	struct kvd_session *session;
@@ -122,43 +107,10 @@ struct op {
 	bool allocate;       /* GET: `allocated` is to be it */
 	uint8_t *allocated;
 
-	/* GET */
-	uint64_t bucket[2];
-	unsigned epoch[2];
-	bool fresh[2];    /* `memory->bucket` was READ since the call began */
-	bool complete[2]; /* and is a consistent sample of the right bucket */
-	bool mixed[2];    /* `memory->before` is a sample in the middle of an expansion */
-	unsigned chain;   /* which bucket's chain is being followed: 0, 1 */
-	bool chained[2];
-	unsigned chain_length;
-	uint64_t link;    /* of the node that is being READ */
-	uint64_t tried[TRIED_MAX]; /* entries that are other keys' */
-	unsigned tried_count;
-	struct {
-		uint64_t entry;
-		uint64_t version;
-	} other[TRIED_MAX];  /* the same, of the whole call: items that were seen there */
-	unsigned other_count;
-	bool doubt;          /* an entry was perhaps the key's when it was READ */
-	bool untold;         /* among them one that was not proved to be another key's */
-	uint64_t cut[4];     /* head of an item that is longer than the caller's buffer */
-	uint64_t word;       /* the entry that is being READ */
-	uint64_t held_word;  /* PREPARED: the new item's entry */
-	uint64_t held_version;
-	bool from_mirror;
-	bool index_read;
-	bool accept_prepared;
-	unsigned torn;     /* READs of this item again */
-	unsigned attempts; /* lookups of the index again */
-	uint32_t reads;    /* completions that this phase waits for */
-	bool direct;       /* the value is READ into, or sent from, `value` */
-	bool asked_head;   /* of the server: only version and length */
-	uint64_t length;   /* of the item's READ */
-	uint64_t posted;
+	void *own;       /* what its class keeps of it */
+	uint32_t reads;  /* completions that it waits for */
 
 	/* Locks */
-	bool locked;     /* GET by the holder of the key's lock */
-	bool mark_clear; /* and no change was under way since it holds it */
 	uint64_t stripe;
 	uint64_t token;
 	struct kvd_receipt sent;          /* of a change */
@@ -220,6 +172,7 @@ struct kvd_session {
 	uint32_t unsignaled;
 
 	struct op *ops;
+	struct get *gets; /* one each */
 	struct op *free_ops;
 	struct op *done, **done_end;
 	uint32_t in_flight;
@@ -312,8 +265,8 @@ static inline uint64_t flight_wr_id(struct kvd_session *s, const struct op *op, 
 {
 	return op->index | (uint64_t)awaited << 16 | ++s->sq_posted << 17;
 }
-/* What stands in op->memory->message. */
-void op_send(struct op *op, uint32_t bytes);
+/* What stands in op->memory->message; `gather`: and op->value, which is registered, behind it. */
+void op_send(struct op *op, uint32_t bytes, bool gather);
 /* The old value goes to memory->small[0].  Not fenced: locks are taken and released
  * only while no READ or change under them is outstanding, and of an unlock and a
  * lock behind it either may come first. */
@@ -367,13 +320,6 @@ int ahead_read(struct kvd_session *s);
 int event_fd_of(struct kvd_session *s);
 int event_attach(struct kvd_session *s); /* to a new connection's descriptors */
 void event_delete(struct kvd_session *s);
-
-/* get.c */
-extern const struct op_class get_class;
-void get_start(struct op *op);
-/* The READ of the item that this entry of the mirror names, of so many bytes, has been
- * posted for it, and perhaps is complete. */
-void get_resume(struct op *op, uint64_t word, uint64_t bytes, bool complete);
 
 /* client/get/fast.c */
 struct got { /* of a GET that waits; `allocated` is the caller's */

@@ -18,7 +18,7 @@ static int read_part(struct kvd_session *s, uint64_t offset, uint32_t bytes,
 {
 	struct op *op = op_new(s, &part_class, NULL, 0);
 
-	op->phase = PHASE_AHEAD;
+	op->phase = PHASE_READS;
 	op_read(op, s->table.welcome.table_addr + offset, s->table.welcome.table_rkey, op->memory->item, bytes,
 		true);
 	*words = (const uint64_t *)op->memory->item;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/get/get.h"
 #include "client/op/session.h"
 #include "tests/lib/fixture.h"
 
@@ -30,6 +31,7 @@ struct reader {
 	struct kvd_session session;
 	struct op op;
 	struct op_memory memory;
+	struct get *get;
 	uint64_t random;
 	bool in_order;
 	bool quick;
@@ -274,15 +276,15 @@ void reader_begin(struct reader *r, const void *key, size_t key_bytes, void *val
 	op->session = &r->session;
 	op->class = &get_class;
 	op->memory = &r->memory;
+	op->own = r->get;
 	memcpy(op->key, key, key_bytes);
 	op->key_bytes = (uint32_t)key_bytes;
 	op->hash = hash_key(r->session.table.welcome.hash_seed, key, key_bytes);
-	op->allocate = !value;
 	r->into = value;
 	op->begun_ns = clock_ns();
 	pieces_set(&op->value, &all, value ? 1 : 0);
 	r->n = 0;
-	get_start(op);
+	get_start(op, value ? GET_PLAIN : GET_ALLOCATES);
 }
 
 struct reader_result reader_end(struct reader *r)
@@ -344,7 +346,10 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 		.dir_entries = t->dir_entries, .segment_bytes = t->segment_bytes,
 		.workers = t->workers, .hash_seed = t->hash_seed,
 	};
-	if (!r->session.table.directory)
+	r->session.ops = &r->op;
+	r->op.memory = &r->memory;
+	r->get = gets_new(&r->session, 1);
+	if (!r->session.table.directory || !r->get)
 		die("no memory");
 	return r;
 }
@@ -353,6 +358,7 @@ void reader_delete(struct reader *r)
 {
 	free(r->op.allocated);
 	free(r->scatters);
+	free(r->get);
 	mirror_delete(r->session.table.mirror);
 	directory_leave(&r->session.table.directory);
 	free(r->samples);
