@@ -68,7 +68,7 @@ struct teller {
 	struct random random;
 	struct histogram latency; /* of a transfer, with its repetitions */
 	uint64_t repeated;        /* attempts that others' transfers made void */
-	uint64_t refused;         /* the account had not so much */
+	uint64_t refused;         /* the account had too little */
 	struct err err;
 	int result; /* KVD_OK, or what ended it */
 };
@@ -352,7 +352,7 @@ static void print(const struct bank *b, const struct teller *sum)
 	       sum->latency.count, (double)sum->latency.count / b->took_seconds,
 	       us(&sum->latency, 50), us(&sum->latency, 99));
 	printf("repeated  %12" PRIu64 "  others changed an account meanwhile\n", sum->repeated);
-	printf("refused   %12" PRIu64 "  an account had not so much\n", sum->refused);
+	printf("refused   %12" PRIu64 "  an account had too little\n", sum->refused);
 	printf("audits    %12" PRIu64 "  each of all accounts; %" PRIu64 " repeated\n",
 	       b->auditor.latency.count, b->auditor.repeated);
 	printf("total     %12" PRId64 "  %s\n", b->total,

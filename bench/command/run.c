@@ -68,7 +68,7 @@ static int check_length(const struct run *run, struct err *err)
 	if (run->load || w->operation_count > 0 || w->seconds_max > 0 ||
 	    run->options->seconds > 0)
 		return 0;
-	return err_set(err, -1, "how long? operationcount is 0: give --duration S, or "
+	return err_set(err, -1, "nothing says how long: give --duration S, or "
 		       "-p operationcount=N, or -p maxexecutiontime=S");
 }
 
@@ -77,7 +77,7 @@ static int check_integrity(const struct run *run, struct err *err)
 	if (!run->workload.record.integrity || strcmp(run->store->ops->name, "noop") != 0 ||
 	    run->load)
 		return 0;
-	return err_set(err, -1, "property dataintegrity: noop: keeps no values to check");
+	return err_set(err, -1, "property dataintegrity: the store noop: keeps no values to check");
 }
 
 static int check_raw(const struct run *run, struct err *err)
@@ -90,7 +90,7 @@ static int check_raw(const struct run *run, struct err *err)
 		return err_set(err, -1, "--with-raw: only a kvd has verbs to compare with");
 	if (o->depth != 1 || run->workload.target > 0)
 		return err_set(err, -1, "--with-raw: an operation and its verb take turns, one at a "
-			       "time: not with --depth above 1 or --target");
+			       "time, so it excludes --depth above 1 and --target");
 	if (o->mirror_bytes == 0 && o->get == STORE_GET_READ)
 		return err_set(err, -1, "--with-raw: without a mirror nobody knows what a GET READs");
 	return 0;
@@ -105,8 +105,8 @@ static int check_rmw(const struct run *run, struct err *err)
 	if (run->store->ops->update == NULL)
 		return err_set(err, -1, "--rmw locked: only a kvd has locks");
 	if (o->depth != 1 || o->history_path != NULL)
-		return err_set(err, -1, "--rmw locked: one operation at a time, and in no history: "
-			       "not with --depth above 1 or --history");
+		return err_set(err, -1, "--rmw locked: it does one operation at a time, in no history, "
+			       "so it excludes --depth above 1 and --history");
 	return 0;
 }
 
@@ -187,18 +187,18 @@ static int judge(const struct run *run)
 	uint64_t errors = count_errors(r);
 
 	if (r->interrupted)
-		fprintf(stderr, "kvbench: interrupted; the figures are of what was done\n");
+		fprintf(stderr, "kvbench: interrupted; the figures tell what was done until then\n");
 	if (r->verify.wrong > 0)
-		fprintf(stderr, "kvbench: data integrity: %" PRIu64 " values were not what their "
-				"keys' must be\n", r->verify.wrong);
+		fprintf(stderr, "kvbench: data integrity: %" PRIu64 " values were not those of "
+				"their keys\n", r->verify.wrong);
 	if (r->verify.missing > 0)
-		fprintf(stderr, "kvbench: data integrity: %" PRIu64 " keys had no value: was the "
+		fprintf(stderr, "kvbench: data integrity: %" PRIu64 " keys had no value. Was the "
 				"store loaded with the same properties?\n", r->verify.missing);
 	if (r->err.text[0] != '\0')
 		fprintf(stderr, "kvbench: %" PRIu64 " operations failed; the first: %s\n", errors,
 			r->err.text);
 	if (!r->failed && r->op[OP_READ].not_found > 0)
-		fprintf(stderr, "kvbench: warning: %" PRIu64 " READs found no value: was the store "
+		fprintf(stderr, "kvbench: warning: %" PRIu64 " READs found no value. Was the store "
 				"loaded with the same recordcount?\n", r->op[OP_READ].not_found);
 	return r->failed ? EXIT_WRONG : EXIT_DONE;
 }

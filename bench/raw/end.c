@@ -90,7 +90,7 @@ static int make_memory(struct rawend *e, struct err *err)
 	memset(memory, 0, bytes); /* no page is to be found missing in a measurement */
 	e->mr = e->verbs->reg_mr(e->pd, memory, bytes, c->access | IBV_ACCESS_LOCAL_WRITE);
 	if (e->mr == NULL)
-		return err_set_errno(err, -1, errno, "can't register %llu bytes: the locked-memory "
+		return err_set_errno(err, -1, errno, "can't register %llu bytes; the locked-memory "
 				     "limit may be too low (see 'ulimit -l')",
 				     (unsigned long long)bytes);
 	return 0;
@@ -288,7 +288,7 @@ int rawend_wait(struct rawend *e, struct ibv_wc *wc, int max, struct err *err)
 		if (deadline == 0)
 			deadline = stopwatch_ns() + RAWEND_TIMEOUT_MS * 1000000ull;
 		else if (stopwatch_ns() > deadline)
-			return err_set(err, -1, "no completion within %d s: is the peer there?",
+			return err_set(err, -1, "no completion within %d s; is the peer there?",
 				       RAWEND_TIMEOUT_MS / 1000);
 	}
 }

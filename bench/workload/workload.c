@@ -86,8 +86,8 @@ static int read_counts(struct workload *w, struct properties *p, struct err *err
 	    properties_get_number(p, "insertstart", 0, COUNT_MAX, &w->insert_start, err) < 0)
 		return -1;
 	if (w->record_count == 0)
-		return err_set(err, -1, "property recordcount is missing: how many records there "
-			       "are, for example -p recordcount=100000");
+		return err_set(err, -1, "property recordcount is missing. It says how many records "
+			       "there are, for example -p recordcount=100000");
 	if (w->insert_start >= w->record_count)
 		return err_set(err, -1, "property insertstart: %" PRIu64 " is not below recordcount "
 			       "(%" PRIu64 ")", w->insert_start, w->record_count);
@@ -110,12 +110,12 @@ static int read_proportions(struct workload *w, struct properties *p, struct err
 		return -1;
 	if (scan > 0)
 		return err_set(err, -1, "property scanproportion: %g: scans (workload E) are "
-			       "refused: kvd finds keys by their hash and keeps no order of them, "
-			       "so there is no next key to go on to; run A, B, C, D or F", scan);
+			       "refused. kvd finds keys by their hash and keeps no order of them, "
+			       "so there is no next key to go on to. Run A, B, C, D or F", scan);
 	for (int i = 0; i < OP_KINDS; i++)
 		sum += w->proportion[i];
 	if (sum <= 0)
-		return err_set(err, -1, "all proportions are 0: there is nothing to do");
+		return err_set(err, -1, "all proportions are 0, so there is nothing to do");
 	for (int i = 0; i < OP_KINDS; i++)
 		w->proportion[i] /= sum;
 	return 0;

@@ -94,7 +94,7 @@ for line in '{"key":"a"}' '{"value":"a"}' '{"key":"","value":"v"}' '{"key":1,"va
 	'{"key":"a","value":"b","ttl_ms":-1}' '{"key":"a","value":"b","x":{}}'; do
 	printf '{"key":"good","value":"v"}\n%s\n{"key":"behind","value":"v"}\n' "$line" >"$tmp/bad.json"
 	expect 2 kvcli import "$tmp/bad.json"
-	says "stopped behind 1 record that are stored: the file is damaged at byte 27"
+	says "stopped after 1 stored record: the file is damaged at byte 27"
 	says "--from 27"
 done
 printf ' { "x" : null, "key" : "\\u00e4\\ud83d\\ude00", "y":[],"value":"v"}' >"$tmp/bad.json"

@@ -216,6 +216,6 @@ const struct cli_command cli_devices = {
 	.arguments = "",
 	.summary = "show RDMA devices here",
 	.help = "Shows every RDMA device of this machine and the software device: ports, GIDs,\n"
-		"atomic capability, limits. Needs no server.",
+		"atomic capability, limits. It needs no server.",
 	.run = run_devices,
 };

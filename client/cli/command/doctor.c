@@ -33,9 +33,9 @@ const struct cli_command cli_doctor = {
 	.name = "doctor",
 	.arguments = "",
 	.summary = "find what hinders RDMA here",
-	.help = "Looks at modules, devices, ports, limits, huge pages, NUMA and firewall of this\n"
-		"machine: a line each, ok, or what to type. The status is 1 if there is something\n"
-		"to put right. Needs no server.",
+	.help = "Examines modules, devices, ports, limits, huge pages, NUMA and firewall of this\n"
+		"machine. Each gets a line: ok, or what to type. The status is 1 if there is\n"
+		"something to put right. It needs no server.",
 	.run = run_doctor,
 };
 
@@ -122,16 +122,16 @@ static int run_counters(struct cli *cli, const struct cli_args *args)
 	if (count >= 0)
 		free(devices);
 	return count > 0 ? CLI_DONE
-			 : cli_fail(cli, CLI_FALSE, "this machine has no RDMA device that counts (the software "
-				    "device does not)");
+			 : cli_fail(cli, CLI_FALSE, "this machine has no RDMA device that counts; the software "
+				    "device does not");
 }
 
 const struct cli_command cli_counters = {
 	.name = "counters",
 	.arguments = "",
 	.summary = "show counters of devices",
-	.help = "Shows what the RDMA devices of this machine have counted, and what it means; !\n"
-		"marks what tells of trouble. Needs no server.",
+	.help = "Shows what the RDMA devices of this machine have counted, and what it means.\n"
+		"A ! marks what tells of trouble. It needs no server.",
 	.options = counters_options,
 	.run = run_counters,
 };

@@ -193,7 +193,7 @@ static int export_open(struct export *x, const struct cli_word *word, bool json)
 		return cli_fail(x->cli, CLI_USAGE, "export: in a shell it wants a file: answers stand "
 						   "on standard output");
 	} else if (isatty(1) && !json) {
-		return cli_fail(x->cli, CLI_USAGE, "export: that is nothing for a terminal: give a file, "
+		return cli_fail(x->cli, CLI_USAGE, "export: a terminal can't show it; give a file, "
 						   "or --json");
 	}
 	int error = dump_begin(&x->writer, x->fd, json);
@@ -253,9 +253,9 @@ const struct cli_command cli_export = {
 	.name = "export",
 	.arguments = "FILE | -",
 	.summary = "write all keys to a file",
-	.help = "Writes every key with its value and what is left of its time to live to a file,\n"
-		"which gets its name once it is whole. What is changed meanwhile is in it with\n"
-		"the old value or the new one.",
+	.help = "Writes every key to a file, with its value and what is left of its time to live.\n"
+		"The file gets its name once it is whole. A key that changes meanwhile is in the\n"
+		"file with its old value or its new one.",
 	.options = export_options,
 	.operands_min = 1,
 	.operands_max = 1,
@@ -360,7 +360,7 @@ static int import_report(struct import *m)
 	if (m->check)
 		return cli_fail(m->cli, m->status, "import: %s; the %" PRIu64 " records before that are "
 				"right", m->why, m->stored);
-	return cli_fail(m->cli, m->status, "import: stopped behind %" PRIu64 " record%s that are stored: "
+	return cli_fail(m->cli, m->status, "import: stopped after %" PRIu64 " stored record%s: "
 			"%s. To go on from there: kvcli import %s --from %" PRIu64, m->stored,
 			m->stored == 1 ? "" : "s", m->why, m->name, at);
 }
@@ -421,8 +421,8 @@ const struct cli_command cli_import = {
 	.name = "import",
 	.arguments = "FILE | -",
 	.summary = "store an export's keys",
-	.help = "Stores what export wrote, in either format, over what is there. If it is cut off\n"
-		"it tells where, and how to go on from there.",
+	.help = "Stores what export wrote, in either format. It replaces what is there. If an\n"
+		"import is cut off, kvcli says where, and how to go on from there.",
 	.options = import_options,
 	.operands_min = 1,
 	.operands_max = 1,

@@ -104,8 +104,8 @@ const struct cli_command cli_put = {
 	.name = "put",
 	.arguments = "KEY VALUE | KEY - | KEY --file PATH",
 	.summary = "store a value",
-	.help = "Stores a value, new or over the old one. - is standard input, to its end;\n"
-		"to store a single -, write: put -- KEY -",
+	.help = "Stores a value. It replaces the old one. The value - stands for standard input,\n"
+		"to its end. To store a single -, write: put -- KEY -",
 	.options = put_options,
 	.operands_min = 1,
 	.operands_max = 2,
@@ -154,8 +154,8 @@ const struct cli_command cli_get = {
 	.name = "get",
 	.arguments = "KEY",
 	.summary = "print a value",
-	.help = "Prints the value as it is, with nothing added; a terminal gets it quoted if it\n"
-		"is no plain text. With --output the file is replaced only once all is written.",
+	.help = "Prints the value as it is, and adds nothing. A terminal gets it quoted if it is\n"
+		"no plain text. With --output the file is replaced once all of it is written.",
 	.options = get_options,
 	.operands_min = 1,
 	.operands_max = 1,
@@ -187,7 +187,7 @@ const struct cli_command cli_del = {
 	.name = "del",
 	.arguments = "KEY...",
 	.summary = "delete keys",
-	.help = "Deletes keys. The status is 1 if one was not there.",
+	.help = "Deletes keys. The status is 1 if one of them was not there.",
 	.operands_min = 1,
 	.operands_max = SIZE_MAX,
 	.run = run_del,

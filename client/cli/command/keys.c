@@ -77,8 +77,8 @@ const struct cli_command cli_keys = {
 	.arguments = "",
 	.summary = "list keys",
 	.help = "Prints keys, one a line, in no order. A key that is no plain text or begins\n"
-		"with \" is quoted as the shell of kvcli reads it. While keys come and go, one\n"
-		"may be told twice: sort -u.",
+		"with \" is quoted as the shell of kvcli reads it. A key may be printed twice\n"
+		"while keys come and go: use sort -u.",
 	.options = keys_options,
 	.run = run_keys,
 };
@@ -122,8 +122,8 @@ static int run_flush(struct cli *cli, const struct cli_args *args)
 	kvd_session *session;
 
 	if (!yes && !isatty(0))
-		return cli_fail(cli, CLI_USAGE, "flush deletes every key, and there is nobody to "
-						"ask: nothing was deleted; --yes means it");
+		return cli_fail(cli, CLI_USAGE, "flush deletes every key, and nobody can be asked "
+						"here. Nothing was deleted. --yes deletes them");
 	session = cli_connect(cli, &status);
 	if (!session)
 		return status;
@@ -139,7 +139,7 @@ const struct cli_command cli_flush = {
 	.name = "flush",
 	.arguments = "",
 	.summary = "delete every key",
-	.help = "Deletes every key, after asking on a terminal; elsewhere it wants --yes.",
+	.help = "Deletes every key. On a terminal it asks first. Elsewhere it wants --yes.",
 	.options = flush_options,
 	.run = run_flush,
 };

@@ -112,10 +112,10 @@ const struct cli_command cli_lock = {
 	.name = "lock",
 	.arguments = "KEY -- COMMAND...",
 	.summary = "run a command, key locked",
-	.help = "Runs a command while it holds the lock of a key, which may be absent; the status\n"
-		"is the command's. Others may read the key, but not change it. A command that\n"
-		"keeps others waiting for longer than kvd's --lease goes on without the lock:\n"
-		"kvcli tells so at the end, with status 3.",
+	.help = "Runs a command while kvcli holds the lock of a key. The key may be absent. The\n"
+		"status is the command's. Others may read the key, but not change it. A command\n"
+		"that keeps others waiting for longer than kvd's --lease loses the lock and goes\n"
+		"on without it. kvcli says so at the end, with status 3.",
 	.options = lock_options,
 	.operands_min = 2,
 	.operands_max = SIZE_MAX,
@@ -192,7 +192,7 @@ static int filter(struct cli *cli, const struct cli_args *args, const struct cli
 		return cli_fail(cli, CLI_USAGE, "what the filter wrote: %s", cli_value_error(error));
 	if (status != 0) {
 		cli_value_free(out);
-		cli_fail(cli, status, "the filter ended with status %d: nothing was stored", status);
+		cli_fail(cli, status, "the filter ended with status %d; nothing was stored", status);
 	}
 	return status;
 close_out:
@@ -232,9 +232,10 @@ const struct cli_command cli_update = {
 	.name = "update",
 	.arguments = "KEY -- FILTER...",
 	.summary = "filter a value",
-	.help = "Runs a command that gets the value on standard input and writes the new one to\n"
-		"standard output, and stores that: atomically, with the key locked. An absent key\n"
-		"is empty input. If the filter fails nothing is stored, and the status is its.",
+	.help = "Runs a command that reads the value from standard input and writes the new one\n"
+		"to standard output. The key is locked meanwhile, so the change is atomic. An\n"
+		"absent key is empty input. If the command fails, nothing is stored, and the\n"
+		"status is the command's.",
 	.options = lock_options,
 	.operands_min = 2,
 	.operands_max = SIZE_MAX,

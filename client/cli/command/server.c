@@ -236,9 +236,9 @@ const struct cli_command cli_backup = {
 	.name = "backup",
 	.arguments = "DIR",
 	.summary = "copy what is durable",
-	.help = "Makes a copy of all that kvd keeps in its --data-dir, while it serves, in a new\n"
-		"folder of kvd's machine, which is named from / on. To go back to it, start kvd\n"
-		"with a copy of that folder as --data-dir.",
+	.help = "Copies all that kvd keeps in its --data-dir to a new folder. kvd serves\n"
+		"meanwhile. DIR is a path of kvd's machine, from / on. To go back to the backup,\n"
+		"start kvd with a copy of that folder as --data-dir.",
 	.operands_min = 1,
 	.operands_max = 1,
 	.run = run_backup,

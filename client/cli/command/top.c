@@ -449,8 +449,8 @@ const struct cli_command cli_top = {
 	.name = "top",
 	.arguments = "",
 	.summary = "watch figures of kvd",
-	.help = "Shows the figures again and again: on a terminal as a screen, until q; elsewhere\n"
-		"a line for each interval.",
+	.help = "Shows the figures again and again. A terminal gets a screen, until q. Elsewhere\n"
+		"each interval is a line.",
 	.options = top_options,
 	.run = run_top,
 };

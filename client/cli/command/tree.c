@@ -327,8 +327,8 @@ const struct cli_command cli_put_tree = {
 	.name = "put-tree",
 	.arguments = "DIR",
 	.summary = "store a folder's files",
-	.help = "Stores each regular file below DIR under its path from there, as in lib/a.txt.\n"
-		"Symbolic links and empty folders are left out.",
+	.help = "Stores each regular file below DIR. The key is the file's path from DIR, as in\n"
+		"lib/a.txt. Symbolic links and empty folders are left out.",
 	.options = tree_options,
 	.operands_min = 1,
 	.operands_max = 1,
@@ -344,9 +344,9 @@ const struct cli_command cli_get_tree = {
 	.name = "get-tree",
 	.arguments = "DIR",
 	.summary = "write keys as files",
-	.help = "Writes each key as a file below DIR, which is made if need be; a / in a key\n"
-		"makes a folder. The prefix is not part of the path. A key that would lead out\n"
-		"of DIR (.. or a leading /) is an error, and is left out.",
+	.help = "Writes each key as a file below DIR. DIR is made if need be. A / in a key makes\n"
+		"a folder. The prefix is not part of the path. A key that would lead out of DIR\n"
+		"(.. or a leading /) is an error, and is left out.",
 	.options = tree_options,
 	.operands_min = 1,
 	.operands_max = 1,

@@ -71,8 +71,8 @@ static int add_step(struct cli *cli, struct batch *b, const struct cli_words *wo
 		return CLI_DONE;
 	}
 	return cli_fail(cli, CLI_USAGE,
-			"txn: %s with %zu words behind it: there are get KEY, put KEY VALUE, del KEY, "
-			"check KEY VALUE, present KEY, absent KEY",
+			"txn: %s with %zu words behind it is no operation; there are get KEY, put KEY "
+			"VALUE, del KEY, check KEY VALUE, present KEY, absent KEY",
 			cli_word_show(words->word[0].data, words->word[0].bytes, shown, sizeof shown),
 			words->count - 1);
 }
@@ -300,8 +300,8 @@ static int run_txn(struct cli *cli, const struct cli_args *args)
 			status = attempt(cli, &b);
 		while (status == AGAIN && now_ms() < end_ms);
 		if (status == AGAIN)
-			status = cli_fail(cli, CLI_FALSE, "others changed what it read, again and again: "
-							  "nothing was done");
+			status = cli_fail(cli, CLI_FALSE, "txn: others changed what it read, again and again. "
+							  "Nothing was done");
 	}
 	if (status == CLI_DONE)
 		status = print(cli, &b);
@@ -313,12 +313,12 @@ const struct cli_command cli_txn = {
 	.name = "txn",
 	.arguments = "[OPERATION...]",
 	.summary = "keys, all or nothing",
-	.help = "Does a batch of operations in one, or none of them: get KEY, put KEY VALUE,\n"
-		"del KEY, check KEY VALUE (it has just this value), present KEY, absent KEY. Each\n"
-		"is one word, or one line of standard input, written as in the shell. Nobody sees\n"
-		"part of it. A check that fails ends it with status 1, and nothing is done.\n"
-		"Values are printed when all is done, a line each. With a change at most 16\n"
-		"keys and 8,000 bytes.",
+	.help = "Does all operations of a batch, or none. There are get KEY, put KEY VALUE,\n"
+		"del KEY, check KEY VALUE (the key has just this value), present KEY, absent KEY.\n"
+		"Each is one word, or one line of standard input, written as in the shell. Nobody\n"
+		"sees part of the batch. If a check fails, nothing is done, and the status is 1.\n"
+		"Values are printed when all is done, a line each. A batch that changes something\n"
+		"may have 16 keys and 8,000 bytes.",
 	.operands_max = SIZE_MAX,
 	.run = run_txn,
 };

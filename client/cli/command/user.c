@@ -141,10 +141,10 @@ const struct cli_command cli_user = {
 	.name = "user",
 	.arguments = "add NAME ROLE | remove NAME | passwd NAME | list",
 	.summary = "change kvd's users",
-	.help = "Changes the users file of a kvd on this machine, which notices at once. ROLE is\n"
-		"read, write or admin. add, and passwd (a new key for a user), print the user's\n"
-		"credentials: one line, for a file of mode 600. remove and passwd cut the user's\n"
-		"connections off. Needs no server.",
+	.help = "Changes the users file of a kvd on this machine. kvd notices at once. ROLE is\n"
+		"read, write or admin. add makes a user, passwd a new key for a user. Both print\n"
+		"the user's credentials: one line, for a file of mode 600. remove and passwd cut\n"
+		"off the user's connections. It needs no server.",
 	.options = user_options,
 	.operands_min = 1,
 	.operands_max = 3,

@@ -185,7 +185,7 @@ enum dump_got dump_open(struct dump_reader *r, int fd, uint64_t from, const vola
 	if (got != DUMP_RECORD)
 		return got;
 	if (!r->json && memcmp(r->buf.data, DUMP_MAGIC, 8) != 0)
-		return damaged(r, "it is no export of kvcli's, nor lines of JSON");
+		return damaged(r, "it is no export of kvcli's, and no lines of JSON");
 	if (from > r->at) {
 		got = skip_to(r, from);
 		r->buf.used = 0;

@@ -339,7 +339,7 @@ bool dump_json_read(struct cli_buffer *text, const char *line, size_t line_bytes
 		snprintf(why, why_bytes, "it has no %s", item->key ? "value" : "key");
 	else if (!item->key_bytes || item->key_bytes > KVD_KEY_BYTES_MAX ||
 		 item->value_bytes > KVD_VALUE_BYTES_MAX)
-		snprintf(why, why_bytes, "its key or value is over the limit, or the key empty");
+		snprintf(why, why_bytes, "its key or value is over the limit, or the key is empty");
 	else
 		return true;
 	return false;

@@ -203,7 +203,7 @@ static int guard_status;
 static void on_sigbus(int signal_number)
 {
 	static const char text[] =
-		"kvcli: a file that is being stored became shorter meanwhile, or can't be read\n";
+		"kvcli: a file became shorter while it was stored, or it can't be read\n";
 	ssize_t written = write(2, text, sizeof text - 1);
 
 	(void)signal_number;

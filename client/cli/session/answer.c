@@ -42,7 +42,7 @@ bool cli_output_flush(struct cli *cli)
 		return true;
 	cli->output_error = output_error();
 	if (cli->output_error != EPIPE)
-		fputs("kvcli: standard output can't be written, so part of it is missing; is the "
+		fputs("kvcli: standard output can't be written. Part of it is missing. Is the "
 		      "disk full?\n", stderr);
 	return false;
 }

@@ -74,8 +74,8 @@ static bool unknown(struct parser *p, const struct cli_word *word, size_t name_b
 		snprintf(p->error, p->error_bytes, "no option %s; is it --%s?", shown, near->name);
 	else
 		snprintf(p->error, p->error_bytes,
-			 "no option %s here; options of kvcli itself stand before the command, and "
-			 "-- before words that only look like options", shown);
+			 "no option %s here; kvcli's own options stand before the command, and -- "
+			 "before words that look like options but are none", shown);
 	return false;
 }
 
