@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 
 #include "client/op/session.h"
+#include "tests/fuzz/calls.h"
 #include "tests/fuzz/clock.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -26,7 +27,6 @@
 #define COMPLETIONS_MAX 1024u
 #define RECVS_MAX 256u
 #define REQUESTS_MAX 256u
-#define VALUE_MAX 40000u
 /* All calls of an input: each has 10 ms, some as a few parts, and backup asks at times. */
 #define INPUT_NS_MAX 60000000000ull
 
@@ -470,129 +470,7 @@ static const struct verbs ill = {
 	.init_qp_attr = init_qp_attr, .get_cm_event = get_cm_event, .ack_cm_event = ack_cm_event,
 };
 
-/* ---------------------------------------------------------------------- calls */
-
-static uint8_t value[VALUE_MAX];
-static uint64_t version;
-static size_t got;
-
-static int one_key(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes)
-{
-	unsigned *told = arg;
-
-	(void)key, (void)value_bytes;
-	FUZZ_CHECK(key_bytes <= UINT16_MAX);
-	return ++*told > 1000;
-}
-
-static int keep(void *arg, void *bytes, size_t *n)
-{
-	(void)arg, (void)bytes;
-	*n = *n == SIZE_MAX ? 5 : *n;
-	return 0;
-}
-
-static void locked(kvd_session *s)
-{
-	struct kvd_key keys[2] = { { "a", 1 }, { "b", 1 } };
-	kvd_lock_t *lock;
-
-	if (kvd_lock(s, keys, 2, 5, &lock))
-		return;
-	kvd_locked_put(lock, "a", 1, "value", 5, &version);
-	kvd_locked_get(lock, "b", 1, value, sizeof value, &got, &version);
-	kvd_unlock(&lock);
-}
-
-static void transaction(kvd_session *s)
-{
-	kvd_txn_t *txn;
-
-	if (kvd_txn_new(s, &txn)) {
-		kvd_txn_delete(&txn);
-		return;
-	}
-	kvd_txn_get(txn, "a", 1, value, sizeof value, &got);
-	kvd_txn_put(txn, "b", 1, "value", 5);
-	kvd_txn_commit(&txn, &version);
-}
-
-static void many(kvd_session *s)
-{
-	struct kvd_item items[3];
-
-	for (unsigned i = 0; i < 3; i++)
-		items[i] = (struct kvd_item){ .key = &"abc"[i], .key_bytes = 1,
-					      .value = value + 1000 * i, .value_bytes_max = 1000,
-					      .value_bytes = 10 };
-	kvd_mget(s, items, 3);
-	for (unsigned i = 0; i < 3; i++)
-		items[i].value_bytes = 10; /* a length that was too long may stand there */
-	kvd_mput(s, items, 3, NULL);
-}
-
-static void call(kvd_session *s, unsigned which)
-{
-	unsigned told = 0;
-	void *allocated;
-	int64_t number;
-	uint64_t ns;
-	char *json;
-
-	got = 0;
-	switch (which) {
-	case 0:
-		if (kvd_get(s, "key", 3, value, 1000, &got, &version) == KVD_OK)
-			FUZZ_CHECK(got <= 1000);
-		break;
-	case 1:
-		if (kvd_get_alloc(s, "key", 3, &allocated, &got, &version) == KVD_OK)
-			free(allocated);
-		break;
-	case 2:
-		kvd_put(s, "key", 3, value, 100, &version);
-		break;
-	case 3:
-		kvd_put(s, "key", 3, value, sizeof value, &version);
-		break;
-	case 4:
-		kvd_del(s, "key", 3);
-		break;
-	case 5:
-		kvd_incr(s, "key", 3, 1, NULL, NULL, &number);
-		break;
-	case 6:
-		kvd_keys(s, "k", 1, one_key, &told);
-		break;
-	case 7:
-		if (kvd_stats(s, &json) == KVD_OK)
-			free(json);
-		break;
-	case 8:
-		kvd_flush(s);
-		break;
-	case 9:
-		locked(s);
-		break;
-	case 10:
-		transaction(s);
-		break;
-	case 11:
-		many(s);
-		break;
-	case 12:
-		kvd_update(s, "key", 3, keep, NULL, 1000, 5);
-		break;
-	case 13:
-		kvd_backup(s, "/nowhere");
-		break;
-	case 14:
-		kvd_ping(s, &ns);
-		break;
-	default:
-		kvd_exists(s, "key", 3, &got);
-	}
-}
+/* ---------------------------------------------------------------------- inputs */
 
 static void start(void)
 {
@@ -622,7 +500,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	client->device.verbs = &ill;
 	if (kvd_session_new(client, &session) == KVD_OK) {
 		for (unsigned i = 0; i < CALLS_MAX && w.in.left; i++)
-			call(session, (unsigned)fuzz_take(&w.in, 1) % 16);
+			fuzz_call(session, (unsigned)fuzz_take(&w.in, 1) % FUZZ_CALLS);
 		kvd_session_delete(&session);
 	}
 	kvd_client_delete(&client);

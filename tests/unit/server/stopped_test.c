@@ -27,6 +27,7 @@
 #include "server/table/heap.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/reader.h"
+#include "tests/unit/server/stopped_value.h"
 
 #define TABLE_BYTES (32ull << 20)
 #define VALUE_BYTES_MAX 40000u
@@ -34,41 +35,6 @@
 #define VALUES_MAX 4096u
 #define FILL_MAX 120000u
 #define MIRROR_BYTES (1u << 20)
-
-/* A value says what it is: id >> 20 is a number, the rest its length. */
-static uint64_t make_id(uint64_t number, uint64_t bytes)
-{
-	return number << 20 | bytes;
-}
-
-static uint8_t byte_of(uint64_t id, size_t i)
-{
-	return (uint8_t)((id >> 20) * 151 + i * 7 + (i >> 8));
-}
-
-static size_t make_value(uint64_t id, uint8_t *value)
-{
-	size_t bytes = id & 0xfffff;
-
-	for (size_t i = 0; i < bytes; i++)
-		value[i] = byte_of(id, i);
-	memcpy(value, &id, sizeof id);
-	return bytes;
-}
-
-/* The id of a whole value; 1 if it is not one. */
-static uint64_t id_of(const uint8_t *value, size_t bytes)
-{
-	uint64_t id;
-
-	if (bytes < sizeof id)
-		return 1;
-	memcpy(&id, value, sizeof id);
-	for (size_t i = sizeof id; i < bytes; i++)
-		if (value[i] != byte_of(id, i))
-			return 1;
-	return bytes == (id & 0xfffff) ? id : 1;
-}
 
 static size_t make_key(unsigned i, char *key)
 {
@@ -158,8 +124,8 @@ static void change(unsigned i, uint64_t number)
 	/* In place as often as not. */
 	c.value_bytes = kind < 9 && old ? (old & 0xfffff) : kind == 15 ? 17000 + roll(20000)
 								       : 8 + roll(300);
-	uint64_t id = make_id(number, c.value_bytes);
-	make_value(id, value);
+	uint64_t id = stopped_id(number, c.value_bytes);
+	stopped_make(id, value);
 	if (c.value_bytes > 8000) {
 		c.item = store_item_new(w, key, c.key_bytes, c.value_bytes, 0);
 		memcpy(c.item->data + c.key_bytes, value, c.value_bytes);
@@ -178,7 +144,7 @@ static void fill_one(unsigned i)
 	uint8_t value[64];
 	char key[32];
 	size_t key_bytes = make_key(1000 + i, key);
-	size_t bytes = make_value(make_id(i, 24 + i % 40), value);
+	size_t bytes = stopped_make(stopped_id(i, 24 + i % 40), value);
 
 	fixture_put(&f.worker[0], key, key_bytes, value, bytes, 0, NULL);
 	is_filled[i] = true;
@@ -258,7 +224,7 @@ static void judge(struct observer *o)
 
 	o->running = false;
 	if (r.result == KVD_OK)
-		id = id_of(r.value, r.value_bytes);
+		id = stopped_id_of(r.value, r.value_bytes);
 	else if (r.result == KVD_ESPACE && o->small_buffer)
 		/* Which value it is can't be told from its length for sure. */
 		for (; i <= t->started; i++)
@@ -384,12 +350,12 @@ static void test_changes(void **state)
 static void work_on_return(unsigned n)
 {
 	uint8_t value[100];
-	uint64_t id = make_id(2, sizeof value);
+	uint64_t id = stopped_id(2, sizeof value);
 	char key[32];
 	size_t key_bytes = make_key(0, key);
 
 	(void)n;
-	make_value(id, value);
+	stopped_make(id, value);
 	fixture_remove(&f.worker[0], key, key_bytes);
 	shared->key[0].started = shared->key[0].done = 2;
 	announce(0, id);
@@ -412,9 +378,9 @@ static void test_old_locations(void **state)
 
 	(void)state;
 	begin_test(1);
-	shared->key[0].value[1] = make_id(1, sizeof value);
+	shared->key[0].value[1] = stopped_id(1, sizeof value);
 	shared->key[0].done = shared->key[0].started = 1;
-	make_value(shared->key[0].value[1], value);
+	stopped_make(shared->key[0].value[1], value);
 	fixture_put(&f.worker[0], key, key_bytes, value, sizeof value, 0, NULL);
 	plain.reader = reader_new(f.table, 0, 1);
 	for (unsigned i = 0; i < PRIMED; i++) {
@@ -488,7 +454,7 @@ static void must_find(struct reader *r, unsigned i, const char *who)
 	size_t key_bytes = make_key(1000 + i, key);
 	struct reader_result got = reader_get(r, key, key_bytes, value, sizeof value);
 
-	if (got.result != KVD_OK || id_of(value, got.value_bytes) != make_id(i, 24 + i % 40))
+	if (got.result != KVD_OK || stopped_id_of(value, got.value_bytes) != stopped_id(i, 24 + i % 40))
 		fail_msg("%s: GET of key %u, which is there, ended with %d (%llu buckets)", who, i,
 			 got.result, (unsigned long long)f.table->header->buckets);
 }
