@@ -3,8 +3,8 @@
  * space.h -- namespaces' names, as people write them and as the wire has them.
  *
  * A client names a namespace with its address, "HOST:PORT/NAME".  Nothing of that name
- * crosses the wire but a number made of it: before anybody has proved who he is, it
- * tells who listens no more than he knew already.
+ * crosses the wire but a number made of it: before a client has proved who it is, that
+ * tells a listener no more than it knew already.
  */
 #ifndef COMMON_SPACE_H
 #define COMMON_SPACE_H

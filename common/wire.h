@@ -10,7 +10,7 @@
  * exactly one reply, in any order.  A client has at most `credits` requests
  * outstanding.
  *
- * Where kvd has users (WIRE_ACCEPT_USERS), the hello carries a user's name and his
+ * Where kvd has users (WIRE_ACCEPT_USERS), the hello carries a user's name and their
  * proof, and behind the welcome comes kvd's: see auth.h.  A hello without a good
  * proof is answered by WIRE_EDENIED after a while, and that was it.
  *
@@ -107,7 +107,7 @@ static_assert(sizeof(struct wire_bootstrap) == 104, "wire");
 enum wire_op {
 	WIRE_HELLO = 1, /* value_addr, value_rkey: struct layout_held[LAYOUT_HELD_MAX];
 			 * value_checksum: a secret, for WIRE_FATE after this connection;
-			 * key: the user's name; value: his proof, or nothing */
+			 * key: the user's name; value: their proof, or nothing */
 	WIRE_PING = 2,    /* a value is passed over: for a message of some length */
 	WIRE_GET = 3,     /* the fallback of a one-sided GET */
 	WIRE_PUT = 4,

@@ -78,7 +78,7 @@ int session_fail(struct kvd_session *s, int code, const char *format, ...)
 
 int session_denied(struct kvd_session *s)
 {
-	return err_set(&s->err, KVD_EDENIED, "kvd at %s does not let %s do that: his role is %s",
+	return err_set(&s->err, KVD_EDENIED, "kvd at %s does not let %s do that: their role is %s",
 		       s->client->addr.text,
 		       s->client->has_credentials ? s->client->credentials.name : "this client",
 		       role_name((enum role)s->table.welcome.role));

@@ -82,8 +82,8 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
 	const char *at = s->client->addr.text;
 
 	if (reply->status == WIRE_EDENIED)
-		return err_set(&s->err, KVD_EDENIED, "kvd at %s denied %s: it has no such %s, or he has "
-			       "another key by now ('kvcli user list' there shows)", at,
+		return err_set(&s->err, KVD_EDENIED, "kvd at %s denied %s: it has no such %s, or "
+			       "they have another key by now ('kvcli user list' there shows)", at,
 			       s->client->has_credentials ? s->client->credentials.name : "this client",
 			       s->client->space ? "namespace, or no such user in it" : "user");
 	if (reply->status != WIRE_OK || bytes != want)

@@ -3,14 +3,14 @@
  * auth.h -- how a client and kvd prove to each other who they are.
  *
  * Each user and each kvd has an Ed25519 key pair.  kvd's users file has the users'
- * public keys and kvd's own secret; a user's credentials are his secret and kvd's
+ * public keys and kvd's own secret; a user's credentials are their secret and kvd's
  * public key.  So no file of the server's lets anybody be a user, and what crosses
  * the wire are nonces, a name and signatures.
  *
  * Both ends sign the same exchange: fresh nonces of both (so nothing can be
  * replayed), kvd's public key (so a proof that was given to one server is worth
  * nothing at another), the numbers of both queue pairs (so it is worth nothing on
- * another connection: whoever passes messages on has queue pairs of his own), the
+ * another connection: a peer that passes messages on has queue pairs of its own), the
  * client's hello, and, by kvd, the welcome.
  *
  * Nonces, keys as bytes and proofs have AUTH_*_BYTES, keys as text AUTH_TEXT_BYTES.

@@ -57,7 +57,7 @@ int users_load_to_edit(const char *path, struct users **users, struct err *err);
 int users_save(const struct users *users, const char *path, bool must_be_new, struct err *err);
 
 struct user *users_find(const struct users *users, const char *name, size_t bytes);
-/* A new user with a new key, or a new key of an old one (role ROLE_NONE: his stays);
+/* A new user with a new key, or a new key of an old one (role ROLE_NONE: theirs stays);
  * *secret is the caller's.  0, or -1 after setting err. */
 int users_add(struct users *users, const char *name, enum role role, struct auth_secret *secret,
 	      struct err *err);

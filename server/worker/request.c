@@ -438,7 +438,7 @@ static const char *check(const struct conn *c, const struct wire_request *q, uin
 void request_malformed(struct conn *c, const char *wrong)
 {
 	atomic_fetch_add_explicit(&c->server->protocol_errors, 1, memory_order_relaxed);
-	/* No client of libkvd sends such: whoever does is to take his time. */
+	/* No client of libkvd sends such.  A peer that does has to wait. */
 	knock_failed(c->server->host ? c->server->host->knock : NULL, &c->peer, clock_ns());
 	conn_close(c, wrong);
 }

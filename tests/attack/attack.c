@@ -21,7 +21,7 @@
  *							when they must not
  *
  * VICTIM, READER, OTHER are files of credentials: the attacker has a victim's rkeys (by
- * asking kvd in his name) but not, where it matters, his secret.  Exits with 0 if
+ * asking kvd in their name) but not, where it matters, their secret.  Exits with 0 if
  * nothing worked that must not; 1 with a sentence otherwise.
  */
 #include <stdio.h>

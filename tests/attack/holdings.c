@@ -85,7 +85,7 @@ void holdings_try(struct raw *raw, const struct credentials *reader,
 		die("a reader's CAS succeeds", "");
 	struct holdings has = look();
 	if (!has.readable || has.writable)
-		die("a reader holds what he could write, or nothing", "");
+		die("a reader holds what they could write, or nothing", "");
 	raw_hang_up(&c);
 
 	raw_enter(raw, &c, writer);

@@ -253,7 +253,7 @@ void attack_revoked(struct raw *raw, const char *victim, const char *other)
 		raw_die("a right that is given fails");
 	printf("ready\n");
 	fflush(stdout);
-	/* READs go on until they don't; the script removes him meanwhile and says when. */
+	/* READs go on until they don't; the script removes the user meanwhile and says when. */
 	uint64_t end = raw_now_ms() + 60000;
 	while (!raw_reach(&c, IBV_WR_RDMA_READ, known.table_addr, known.table_rkey, 8)) {
 		if (raw_now_ms() > end)
@@ -263,7 +263,7 @@ void attack_revoked(struct raw *raw, const char *victim, const char *other)
 	struct timespec t;
 	clock_gettime(CLOCK_REALTIME, &t);
 	printf("cut off at %lld.%09ld\n", (long long)t.tv_sec, t.tv_nsec);
-	/* On his queue pair, on one that proved nothing, on that of somebody else. */
+	/* On the user's queue pair, on one that proved nothing, on that of somebody else. */
 	for (unsigned op = 0; op < ATTACK_OPCODES; op++) {
 		attack_must_fail(&c, op, known.table_addr, known.table_rkey, "on a queue pair cut off");
 		raw_connect_well(raw, &next);
@@ -318,7 +318,7 @@ void attack_across(struct raw *raw, const char *there, const char *own, const ch
 		attack_must_fail(&c, op, known.table_addr, mine.table_rkey, "with the rkey of its own table");
 		raw_hang_up(&c);
 	}
-	/* At the other's door: as himself; there with a proof that is good, but for here, as if
+	/* At the other's door: as itself; there with a proof that is good, but for here, as if
 	 * the connection's namespace had been swapped on the way. */
 	raw_connect_well(&other, &c);
 	raw_make_hello(&c, &a);

@@ -29,7 +29,7 @@ for right in setuid setgid setpcap; do
 	says "--user: can't"
 done
 
-# A users file of root's alone is none that he can read.
+# A users file of root's alone is none that the user can read.
 (umask 077; "$KVD_BUILD/kvd" init --users "$tmp/his/users" >"$tmp/his/admin" 2>/dev/null) || fail "init"
 expect 1 timeout 60 "$KVD_BUILD/kvd" --listen "$KVD_TEST_ADDR:0" --memory 16M --user "$who" --users "$tmp/his/users"; says "ermission denied"
 chown "$who" "$tmp/his/users" "$tmp/his/admin"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# A user who is removed while he is connected is cut off at once, what he learnt is worth
+# A user who is removed while connected is cut off at once, what they learnt is worth
 # nothing on any queue pair, and the others go on: their changes take effect once.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 attack=$KVD_BUILD/tests/attack/attack

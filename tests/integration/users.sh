@@ -39,7 +39,7 @@ echo "user eve admin tooshort" >"$tmp/bad"; chmod 600 "$tmp/bad"
 expect 1 try_kvd --users "$tmp/bad"; says "bad:1"
 expect 1 try_kvd --users "$tmp/none"; says "none"
 expect 1 try_kvd --users "$users" --insecure; says "exclude"
-# A kvd of another user's has another's file: root edits it, and it stays his.
+# A kvd of another user's has another's file: root edits it, and it stays theirs.
 if [ "$(id -u)" = 0 ]; then
 	cp "$users" "$tmp/his" && chown 65534:65534 "$tmp/his"
 	expect 1 try_kvd --users "$tmp/his"; says "belongs to another user"

@@ -180,7 +180,7 @@ struct sv_rw_cq {
 	alignas(SV_CACHE_LINE) _Atomic uint32_t armed;
 	/* Events not yet taken; each was or will be written to the channel. */
 	_Atomic uint32_t pending;
-	/* Counted up after that was done, for who looks for it himself: a hint, late by one
+	/* Counted up after that was done, for a process that looks for it itself: a hint, late by one
 	 * for each writer that died in between. */
 	_Atomic uint32_t rung;
 };
