@@ -11,15 +11,19 @@
  * database is closed and opened again, once a second, until it can be written: the
  * undos first, so what it has is what the table has, then everything.
  */
+#include "server/durable/commit.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "common/log.h"
+#include "server/durable/batch.h"
 #include "server/durable/db.h"
 #include "server/durable/folder.h"
 #include "server/durable/impl.h"
+#include "server/durable/queue.h"
 
 #define REOPEN_NS 1000000000ull
 

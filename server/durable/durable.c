@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "common/log.h"
+#include "server/durable/commit.h"
 #include "server/durable/db.h"
 #include "server/durable/folder.h"
 #include "server/durable/impl.h"

@@ -16,23 +16,10 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "server/durable/options.h"
 #include "server/durable/queue.h"
 
 struct durable;
-
-enum durability { DURABILITY_ASYNC, DURABILITY_SYNC };
-
-struct durable_options {
-	const char *dir;
-	int durability;  /* enum durability */
-	int lag_ms;      /* DURABILITY_ASYNC: the disk is synced so often */
-};
-
-/* The clock that expiries are in, in ms: another at each start of kvd.  Any thread. */
-struct durable_clock {
-	uint64_t (*now_ms)(const void *arg);
-	const void *arg;
-};
 
 /*
  * Opens or makes the database and starts no thread yet.  The clock is copied.  0, or -1 after

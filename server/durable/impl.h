@@ -3,13 +3,17 @@
 #ifndef SERVER_DURABLE_IMPL_H
 #define SERVER_DURABLE_IMPL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
-#include "server/durable/durable.h"
+#include "common/err.h"
+#include "server/durable/options.h"
 
 #include "common/clock.h"
 
 struct db;
+struct durable_op;
 
 struct backup {
 	pthread_mutex_t lock; /* guards all of it */
@@ -66,17 +70,5 @@ static inline struct timespec durable_in_ns(uint64_t ns)
 	return (struct timespec){ .tv_sec = (time_t)(at / 1000000000ull),
 				  .tv_nsec = (long)(at % 1000000000ull) };
 }
-
-/* ---- queue.c ---- */
-void durable_give_back(struct durable *d, struct durable_op *list, enum durable_result result);
-/* Of the queue, what fits one batch.  Caller: has the lock. */
-struct durable_op *durable_take_batch(struct durable *d, uint64_t *bytes);
-/* For those who were answered last to come again.  Caller: has the lock, and work. */
-void durable_linger(struct durable *d);
-/* What to wait for before the next batch: called before this one is given back. */
-void durable_plan(struct durable *d, const struct durable_op *list, uint64_t took_ns);
-
-/* ---- commit.c ---- */
-void *durable_run_commits(void *durable);
 
 #endif

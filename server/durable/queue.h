@@ -63,4 +63,8 @@ void durable_submit(struct durable *durable, struct durable_op *op);
  */
 bool durable_forget(struct durable *durable, const void *key, unsigned key_bytes);
 
+/* The commit thread: gives each record of the list back to its port. */
+void durable_give_back(struct durable *durable, struct durable_op *list,
+		       enum durable_result result);
+
 #endif

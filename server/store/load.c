@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "server/store/change.h"
+#include "server/table/index_grow.h"
 #include "server/store/expire.h"
 
 #define THREADS_MAX 16u

@@ -21,6 +21,7 @@
  * old location are kept out by versions that never repeat (11) and the checksum.
  */
 #include "server/store/change.h"
+#include "server/table/index_grow.h"
 #include "server/table/heap.h"
 
 #include <errno.h>

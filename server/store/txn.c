@@ -21,6 +21,7 @@
 
 #include "server/store/expire.h"
 #include "server/store/txn_impl.h"
+#include "server/table/index_grow.h"
 
 static bool has_twins(const struct txn *t)
 {

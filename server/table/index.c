@@ -13,12 +13,15 @@
  * Failure: without memory for a segment the index does not grow (chains get
  * longer); without memory for a node an insert fails, and the table is full.
  */
+#include "server/table/index.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/table/index_bucket.h"
 #include "server/table/index_grow.h"
+#include "server/table/index_impl.h"
 #include "server/table/index_node.h"
 #include "server/table/index_segment.h"
 #include "server/table/match.h"

@@ -15,26 +15,10 @@
 #include <stdint.h>
 
 #include "common/hash.h"
+#include "server/table/index_entry.h"
 #include "server/table/table.h"
 
 struct index;
-
-/* The locked places of one key. */
-struct index_spot {
-	struct hash hash;
-	uint64_t bucket[2]; /* may be equal */
-	unsigned epoch[2];
-	unsigned lock[2];
-	unsigned locks;
-};
-
-/* An entry that was found, or made. */
-struct index_entry {
-	_Atomic uint64_t *at;
-	uint64_t word;
-	uint64_t bucket; /* number of the bucket, ~0 in an overflow node */
-	unsigned slot;
-};
 
 /* 0 or an errno value. */
 int index_new(struct table *table, struct index **index);
@@ -77,12 +61,6 @@ void index_remove(struct index *index, struct index_entry *entry);
 #define INDEX_ENTRIES_MAX 256u
 unsigned index_entries(struct index *index, uint64_t bucket, uint64_t word[INDEX_ENTRIES_MAX]);
 unsigned index_entry_key(struct index *index, uint64_t bucket, uint64_t word, void *key);
-
-/*
- * Grows the index by a few buckets if its load asks for it.  Any worker, holding
- * no bucket lock; returns at once if another is at it.
- */
-void index_grow(struct index *index);
 
 uint64_t index_keys(const struct index *index);
 uint64_t index_buckets(const struct index *index);

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "server/table/index_bucket.h"
+#include "server/table/index_impl.h"
 #include "server/table/index_node.h"
 #include "server/table/index_segment.h"
 

@@ -6,7 +6,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "server/table/index.h"
+#include "server/table/index_entry.h"
+#include "server/table/table.h"
 
 #define INDEX_LOCKS 4096u
 /*

@@ -107,13 +107,31 @@ fail:
 	return -1;
 }
 
+void table_keys_delete(struct table *t, struct table_keys *keys)
+{
+	if (keys->locks_mr)
+		t->verbs->dereg_mr(keys->locks_mr);
+	if (keys->mr)
+		t->verbs->dereg_mr(keys->mr);
+}
+
+static void unregister(struct table *t)
+{
+	struct table_keys keys = { t->mr, t->locks_mr };
+
+	table_keys_delete(t, &keys);
+	if (t->own_locks_mr)
+		t->verbs->dereg_mr(t->own_locks_mr);
+	t->own_locks_mr = t->locks_mr = t->mr = NULL;
+}
+
 void table_delete(struct table **table)
 {
 	struct table *t = *table;
 
 	if (!t)
 		return;
-	table_unregister(t);
+	unregister(t);
 	region_delete(&t->region);
 	t->verbs->mem_free((void *)t->locks, t->locks_bytes);
 	t->verbs->mem_free(t->base, t->bytes);
@@ -164,14 +182,6 @@ void table_keys_swap(struct table *t, const struct table_keys *keys, struct tabl
 	atomic_store(&t->lkey, t->mr->lkey);
 }
 
-void table_keys_delete(struct table *t, struct table_keys *keys)
-{
-	if (keys->locks_mr)
-		t->verbs->dereg_mr(keys->locks_mr);
-	if (keys->mr)
-		t->verbs->dereg_mr(keys->mr);
-}
-
 int table_register(struct table *t, struct ibv_pd *pd, struct err *err)
 {
 	struct table_keys keys, none;
@@ -182,20 +192,10 @@ int table_register(struct table *t, struct ibv_pd *pd, struct err *err)
 	t->own_locks_mr = t->verbs->reg_mr(pd, (void *)t->locks, t->locks_bytes, LOCKS_ACCESS);
 	if (!t->own_locks_mr) {
 		explain_reg(err, errno, "locks", t->locks_bytes);
-		table_unregister(t);
+		unregister(t);
 		return -1;
 	}
 	return 0;
-}
-
-void table_unregister(struct table *t)
-{
-	struct table_keys keys = { t->mr, t->locks_mr };
-
-	table_keys_delete(t, &keys);
-	if (t->own_locks_mr)
-		t->verbs->dereg_mr(t->own_locks_mr);
-	t->own_locks_mr = t->locks_mr = t->mr = NULL;
 }
 
 uint64_t table_used_bytes(const struct table *t)

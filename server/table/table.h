@@ -66,10 +66,9 @@ void table_delete(struct table **table);
 
 /* Registers both regions.  0, or -1 after setting err. */
 int table_register(struct table *table, struct ibv_pd *pd, struct err *err);
-void table_unregister(struct table *table);
 
-/* Other rkeys: registers both regions once more, puts that in the place of what is there,
- * takes the old ones away: whoever uses those loses their queue pair. */
+/* Other rkeys: registers both regions once more, puts the new ones in the place of the old,
+ * takes the old ones away.  A peer that uses an old rkey loses its queue pair. */
 int table_keys_new(struct table *table, struct ibv_pd *pd, struct table_keys *keys,
 		   struct err *err);
 void table_keys_swap(struct table *table, const struct table_keys *keys, struct table_keys *old);
