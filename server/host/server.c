@@ -20,6 +20,7 @@
 #include "server/lock/config.h"
 #include "server/platform/affinity.h"
 #include "server/store/load.h"
+#include "server/store/reclaim/evict.h"
 #include "server/table/heap.h"
 #include "server/worker/server.h"
 
@@ -102,7 +103,7 @@ static int make_table(struct server *s, struct err *err)
 	if (s->options.durable.dir)
 		return err_set(err, -1, "--evict and --data-dir exclude each other: what a cache removed "
 			       "would be on disk still");
-	rc = evict_new(s->table, &s->store->evict);
+	rc = evict_new(s->store);
 	return rc ? err_set_errno(err, -1, rc, "can't get memory for what --evict remembers") : 0;
 }
 

@@ -17,8 +17,12 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "server/store/compact.h"
-#include "server/store/expire.h"
+#include "server/durable/durable.h"
+#include "server/store/item/expiry.h"
+#include "server/store/reclaim/compact.h"
+#include "server/store/reclaim/evict.h"
+#include "server/store/reclaim/expire.h"
+#include "server/table/index.h"
 #include "server/metrics/prometheus.h"
 #include "server/worker/server.h"
 
@@ -130,7 +134,7 @@ static void add_table(FILE *f, const struct server *s)
 
 	gauge(f, "kvd_keys", "Keys in the table.", keys);
 	gauge(f, "kvd_expiring_keys", "Keys that have a time to live.",
-	      expire_keys(s->store->expire));
+	      expiry_keys(s->store->expiry));
 	counter(f, "kvd_expired_keys_total", "Keys reclaimed after their time was over.",
 		expire_reclaimed(s->store->expire));
 	gauge(f, "kvd_memory_used_bytes", "Memory in use: index, locks, items, what is kept for them.",

@@ -4,8 +4,12 @@
 #include <sys/resource.h>
 
 #include "common/clock.h"
-#include "server/store/compact.h"
-#include "server/store/expire.h"
+#include "server/durable/durable.h"
+#include "server/store/item/expiry.h"
+#include "server/store/reclaim/compact.h"
+#include "server/store/reclaim/evict.h"
+#include "server/store/reclaim/expire.h"
+#include "server/table/index.h"
 #include "server/worker/server.h"
 
 #ifdef HAVE_CONFIG_H
@@ -139,7 +143,7 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	    (unsigned long long)s->options.memory_bytes,
 	    (unsigned long long)atomic_load(&s->store->value_bytes));
 	add(&o, "\"expiry\":{\"keys\":%llu,\"reclaimed\":%llu},",
-	    (unsigned long long)expire_keys(s->store->expire),
+	    (unsigned long long)expiry_keys(s->store->expiry),
 	    (unsigned long long)expire_reclaimed(s->store->expire));
 	add_compaction(&o, s);
 	add_index(&o, s);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* GETs by message: for clients that cannot READ, and for values to be copied first. */
+#include "server/store/get.h"
+
 #include <string.h>
 
-#include "server/store/change.h"
+#include "server/store/item/heat.h"
+#include "server/store/item/item.h"
+#include "server/store/item/stripe.h"
+#include "server/table/index.h"
 
 static struct layout_item *copy_item(struct store_worker *w, const struct layout_item *item)
 {
@@ -72,7 +77,7 @@ int store_get(struct store_worker *w, const struct store_change *c, void *buf, s
 		work_tell(w->store, &k, r);
 		r->expiry_ms = k.old->expiry_ms;
 		status = WIRE_OK;
-		evict_note(w->store->evict, table_offset(w->store->table, k.old));
+		heat_note(w->store->heat, table_offset(w->store->table, k.old));
 		if (r->value_bytes <= buf_bytes)
 			memcpy(buf, k.old->data + c->key_bytes, r->value_bytes);
 		else if (!(*copy = copy_item(w, k.old)))

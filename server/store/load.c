@@ -12,9 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/store/change.h"
+#include "server/store/item/expiry.h"
+#include "server/store/item/item.h"
+#include "server/table/index.h"
 #include "server/table/index_grow.h"
-#include "server/store/expire.h"
 
 #define THREADS_MAX 16u
 
@@ -67,13 +68,13 @@ static int load_item(void *arg, unsigned thread, const struct durable_record *r)
 	item->checksum = item_checksum(s, item, r->version);
 	state_store(item, layout_state(r->version, LAYOUT_LIVE, 0));
 	index_lock(s->index, hash_key(s->table->hash_seed, r->key, r->key_bytes), &spot);
-	bool ok = index_insert(s->index, &spot, table_offset(s->table, item) / LAYOUT_UNIT_BYTES,
+	bool ok = index_insert(s->index, &spot, item_unit(s, item),
 			       layout_len_encode(item_bytes(item)), &entry);
 	index_unlock(s->index, &spot);
 	if (!ok)
 		return ENOMEM; /* the item is not freed: this is the end */
 	atomic_fetch_add_explicit(&s->value_bytes, r->value_bytes, memory_order_relaxed);
-	expire_note(s->expire, 0, r->expiry_ms);
+	expiry_note(s->expiry, 0, r->expiry_ms);
 	index_grow(s->index);
 	return 0;
 }

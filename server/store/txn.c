@@ -16,12 +16,14 @@
 #include "server/store/txn.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "server/store/expire.h"
-#include "server/store/txn_impl.h"
-#include "server/table/index_grow.h"
+#include "server/store/item/item.h"
+#include "server/store/item/stripe.h"
+#include "server/store/reclaim/room.h"
+#include "server/store/txn_commit.h"
+#include "server/store/txn_effect.h"
+#include "server/table/index.h"
 
 static bool has_twins(const struct txn *t)
 {
@@ -68,12 +70,6 @@ static bool are_permitted(const struct txn *t)
 	return held;
 }
 
-static void unmark(const struct txn *t, unsigned n)
-{
-	while (n-- > 0)
-		stripe_unmark(t->store, t->stripe[n]);
-}
-
 /* All or none. */
 static bool mark(struct txn *t)
 {
@@ -81,19 +77,11 @@ static bool mark(struct txn *t)
 		return false;
 	for (unsigned i = 0; i < t->stripes; i++) {
 		if (!stripe_mark(t->store, t->stripe[i])) {
-			unmark(t, i);
+			txn_unmark(t, i);
 			return false;
 		}
 	}
 	return true;
-}
-
-/* The marks keep items and entries, but an expansion may move an entry's word. */
-static bool find(struct txn *t, const struct store_change *c, struct index_spot *spot,
-		 struct index_entry *entry)
-{
-	index_lock(t->store->index, c->hash, spot);
-	return index_find(t->store->index, spot, c->key, c->key_bytes, entry);
 }
 
 static void find_old(struct txn *t)
@@ -106,26 +94,13 @@ static void find_old(struct txn *t)
 		k->old = NULL;
 		k->item = NULL;
 		k->old_word = 0;
-		if (find(t, &k->change, &spot, &entry)) {
+		if (txn_find(t, &k->change, &spot, &entry)) {
 			k->old_word = entry.word & ~LAYOUT_EPOCH_MASK;
 			k->old = item_at(t->store, entry.word);
 			state_store(k->old, k->old->state | LAYOUT_PENDING);
 		}
 		index_unlock(t->store->index, &spot);
 	}
-}
-
-/* Nothing was visible yet. */
-void txn_undo(struct txn *t)
-{
-	for (unsigned i = 0; i < t->count; i++) {
-		struct txn_key *k = &t->key[i];
-		if (k->old)
-			state_store(k->old, k->old->state & ~LAYOUT_PENDING);
-		if (k->item)
-			store_item_delete(t->worker, k->item);
-	}
-	unmark(t, t->stripes);
 }
 
 static bool check(const struct txn *t, unsigned *failed)
@@ -159,143 +134,6 @@ static bool make_items(struct txn *t)
 		state_store(k->item, layout_state(t->version, LAYOUT_NEW, t->worker->id));
 	}
 	return true;
-}
-
-static void write_scratch(struct txn *t)
-{
-	struct layout_txn *e = t->worker->scratch->txn;
-
-	memset(e, 0, sizeof t->worker->scratch->txn);
-	for (unsigned i = 0; i < t->count; i++) {
-		const struct txn_key *k = &t->key[i];
-		e[i] = (struct layout_txn){
-			.version = t->version,
-			.old_word = k->old_word,
-			.old_version = k->old ? layout_state_version(k->old->state) : 0,
-			.new_unit = k->item ? table_offset(t->store->table, k->item) /
-						      LAYOUT_UNIT_BYTES : 0,
-		};
-		e[i].seal = hash_txn(&e[i]);
-	}
-	atomic_thread_fence(memory_order_seq_cst);
-}
-
-static unsigned len_code(const struct store_change *c)
-{
-	return layout_len_encode(layout_item_bytes(c->key_bytes, c->value_bytes));
-}
-
-/* Puts a new item into the index; false if there is no memory for its entry. */
-static bool enter_index(struct txn *t, struct txn_key *k)
-{
-	uint64_t unit = table_offset(t->store->table, k->item) / LAYOUT_UNIT_BYTES;
-	struct index_spot spot;
-	struct index_entry entry;
-	bool ok = true;
-
-	if (find(t, &k->change, &spot, &entry))
-		index_replace(t->store->index, &entry, unit, len_code(&k->change));
-	else
-		ok = index_insert(t->store->index, &spot, unit, len_code(&k->change), &entry);
-	index_unlock(t->store->index, &spot);
-	return ok;
-}
-
-/* Takes new items out of the index again: they were never live. */
-static void leave_index(struct txn *t, unsigned n)
-{
-	struct index_spot spot;
-	struct index_entry entry;
-
-	for (unsigned i = 0; i < n; i++) {
-		struct txn_key *k = &t->key[i];
-		if (!k->item)
-			continue;
-		if (find(t, &k->change, &spot, &entry)) {
-			if (k->old)
-				index_replace(t->store->index, &entry, layout_word_unit(k->old_word,
-								t->store->table->unit_mask),
-					      layout_word_len_code(k->old_word));
-			else
-				index_remove(t->store->index, &entry);
-		}
-		index_unlock(t->store->index, &spot);
-	}
-}
-
-static void set_old(struct txn *t, enum layout_kind kind, bool pending)
-{
-	for (unsigned i = 0; i < t->count; i++) {
-		struct txn_key *k = &t->key[i];
-		if (k->kind == WIRE_TXN_CHECK || !k->old)
-			continue;
-		state_store(k->old, layout_state(layout_state_version(k->old->state), kind,
-						 t->worker->id) |
-					    (pending ? LAYOUT_PENDING : 0));
-	}
-}
-
-bool txn_publish(struct txn *t)
-{
-	write_scratch(t);
-	set_old(t, LAYOUT_OLD, true);
-	for (unsigned i = 0; i < t->count; i++) {
-		if (!t->key[i].item || enter_index(t, &t->key[i]))
-			continue;
-		leave_index(t, i);
-		set_old(t, LAYOUT_LIVE, true);
-		return false;
-	}
-	/* The point of effect.  Everything before it is seen before it. */
-	atomic_thread_fence(memory_order_seq_cst);
-	__atomic_store_n(&t->worker->scratch->committed, t->version, __ATOMIC_RELEASE);
-	atomic_thread_fence(memory_order_seq_cst);
-	return true;
-}
-
-/* Every state as outside of transactions; the scratch is free after that. */
-void txn_finish(struct txn *t)
-{
-	struct index_spot spot;
-	struct index_entry entry;
-
-	for (unsigned i = 0; i < t->count; i++) {
-		struct txn_key *k = &t->key[i];
-		if (k->kind == WIRE_TXN_DELETE && k->old) {
-			state_store(k->old, layout_state(layout_state_version(k->old->state),
-							 LAYOUT_DELETED, 0));
-			if (find(t, &k->change, &spot, &entry))
-				index_remove(t->store->index, &entry);
-			index_unlock(t->store->index, &spot);
-		} else if (k->kind == WIRE_TXN_PUT && k->old) {
-			state_store(k->old, layout_state(layout_state_version(k->old->state),
-							 LAYOUT_DEAD, 0));
-		} else if (k->old) {
-			state_store(k->old, k->old->state & ~LAYOUT_PENDING);
-		}
-	}
-	for (unsigned i = 0; i < t->count; i++)
-		if (t->key[i].item)
-			state_store(t->key[i].item, layout_state(t->version, LAYOUT_LIVE, 0));
-	unmark(t, t->stripes);
-}
-
-/* The old items are this thread's alone, the new ones may be others' by now. */
-void txn_account(struct txn *t)
-{
-	for (unsigned i = 0; i < t->count; i++) {
-		struct txn_key *k = &t->key[i];
-		if (k->kind == WIRE_TXN_CHECK)
-			continue;
-		uint64_t old = k->old ? layout_value_bytes(k->old->lengths) : 0;
-		uint64_t new = k->item ? k->change.value_bytes : 0;
-		atomic_fetch_add_explicit(&t->store->value_bytes, new - old, memory_order_relaxed);
-		expire_note(t->store->expire, k->old ? k->old->expiry_ms : 0,
-			    k->item ? k->change.expiry_ms : 0);
-		if (k->old)
-			store_item_delete(t->worker, k->old);
-	}
-	index_grow(t->store->index);
 }
 
 static int run_once(struct store_worker *w, struct txn_key *keys, unsigned count, uint64_t token,

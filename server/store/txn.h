@@ -3,19 +3,7 @@
 #ifndef SERVER_STORE_TXN_H
 #define SERVER_STORE_TXN_H
 
-#include "server/store/store.h"
-
-struct txn_key {
-	enum wire_txn_kind kind;
-	uint64_t version; /* that it must have, WIRE_TXN_ABSENT or WIRE_TXN_ANY */
-	struct store_change change;
-
-	/* txn.c's own. */
-	uint64_t stripe;
-	struct layout_item *old;
-	uint64_t old_word;
-	struct layout_item *item;
-};
+#include "server/store/txn_effect.h"
 
 /*
  * An enum wire_status, STORE_ASIDE or STORE_COMMIT.  WIRE_OK: *version is that of all new items;

@@ -6,11 +6,13 @@
  * Failure: refused records undo it.  Of those that may be on the disk or not the client is
  * told so, and the old values are written behind them; as where memory is short then.
  */
+#include "server/store/txn_commit.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/store/txn_impl.h"
-
+#include "server/store/change/commit.h"
+#include "server/store/txn_effect.h"
 
 struct txn_commit {
 	struct commit base; /* first */
@@ -96,7 +98,6 @@ static int end(struct store_worker *w, struct commit *base, struct store_result 
 	return leave(w, m, WIRE_OK);
 }
 
-/* STORE_COMMIT; or WIRE_EMEMORY, and WIRE_OK if there is nothing to write. */
 int txn_commit_begin(struct txn *t)
 {
 	struct txn_commit *m = calloc(1, sizeof *m);

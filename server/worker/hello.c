@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
+#include "server/store/item/heat.h"
 #include "server/worker/request_impl.h"
 
 /* It is told after DENIED_NS, and closed: see burial_look(). */
@@ -46,8 +47,8 @@ static struct wire_welcome welcome_of(const struct server *s, const struct conn 
 		.workers = t->workers,
 		.credits = c->credits,
 		.message_bytes_max = WIRE_MESSAGE_BYTES_MAX,
-		.hints_every = s->store->evict ? EVICT_HINTS_EVERY : 0,
-		.hint_shift = s->store->evict ? evict_hint_shift(s->store->evict) : 0,
+		.hints_every = s->store->heat ? HEAT_HINTS_EVERY : 0,
+		.hint_shift = s->store->heat ? heat_hint_shift(s->store->heat) : 0,
 	};
 }
 

@@ -16,8 +16,8 @@
 
 #include "common/clock.h"
 #include "common/log_limit.h"
-#include "server/store/compact.h"
-#include "server/store/rmw.h"
+#include "server/store/change/rmw.h"
+#include "server/store/reclaim/room.h"
 #include "server/worker/server.h"
 
 #define CHUNK_BYTES_MAX (1ull << 20)

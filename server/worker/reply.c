@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/log_limit.h"
+#include "server/table/index.h"
 #include "server/worker/server.h"
 
 #define SIGNAL_EVERY 16u

@@ -9,10 +9,11 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "server/durable/backup.h"
-#include "server/store/change.h"
-#include "server/store/rmw.h"
+#include "server/store/item/heat.h"
+#include "server/store/change/rmw.h"
 #include "server/worker/request_impl.h"
 #include "server/store/txn.h"
+#include "server/table/index.h"
 
 static void count(_Atomic uint64_t *counter)
 {
@@ -98,12 +99,12 @@ static enum request_fate do_ping(struct request *r)
 /* Of one-sided GETs, for eviction; nothing in it is believed. */
 static enum request_fate do_hints(struct request *r)
 {
-	struct evict *evict = r->worker->server->store->evict;
+	struct heat *heat = r->worker->server->store->heat;
 	uint32_t hint;
 
 	for (uint64_t at = 0; at + sizeof hint <= r->head->value_bytes; at += sizeof hint) {
 		memcpy(&hint, r->value + at, sizeof hint);
-		evict_note_hint(evict, hint);
+		heat_note_hint(heat, hint);
 	}
 	return request_answer(r, WIRE_OK);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/store/change.h"
+#include "server/table/index.h"
 #include "server/worker/request_impl.h"
 
 /* Buckets that one WIRE_KEYS or WIRE_FLUSH walks at the most. */

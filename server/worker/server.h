@@ -20,6 +20,7 @@
 #include "common/rdma/link.h"
 #include "common/spin.h"
 #include "common/wire.h"
+#include "server/durable/options.h"
 #include "server/worker/fate.h"
 #include "server/access/gate.h"
 #include "server/access/rate_limit.h"

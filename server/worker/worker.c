@@ -18,8 +18,9 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "server/store/compact.h"
-#include "server/store/expire.h"
+#include "server/store/reclaim/compact.h"
+#include "server/store/reclaim/expire.h"
+#include "server/table/index.h"
 #include "server/worker/worker_impl.h"
 
 #define STEP 8 /* of a batch */

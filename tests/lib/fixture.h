@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/store/change/move.h"
 #include "server/store/store.h"
+#include "server/table/index.h"
 
 #define FIXTURE_WORKERS_MAX 8u
 

@@ -1,4 +1,4 @@
-# server/store/store.c
+# server/store/change/change.c
 # exclusion
 # Seen: check: (.* under the lock|a value of two)
 # Rule 4: a change under way does not show in the item.

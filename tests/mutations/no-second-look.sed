@@ -1,4 +1,4 @@
-# server/store/store.c
+# server/store/change/change.c
 # exclusion
 # Seen: check: (.* under the lock|a value of two)
 # Rule 3: the lock word is looked at before the mark, but not after it.

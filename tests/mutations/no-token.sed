@@ -1,4 +1,4 @@
-# server/store/store.c
+# server/store/change/change.c
 # exclusion
 # Seen: check: (.* under the lock|a value of two)
 # Rule 6: a change needs no permission of the lock word.

@@ -1,4 +1,4 @@
-# server/store/store.c
+# server/store/change/change.c
 # exclusion passes
 # Much can happen between a look at the lock word and what follows from it.
 s|^#include <stdatomic.h>|#include <sched.h>\n&|

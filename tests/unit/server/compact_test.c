@@ -11,8 +11,7 @@
 #include <cmocka.h>
 
 #include "common/clock.h"
-#include "server/store/change.h"
-#include "server/store/compact.h"
+#include "server/store/reclaim/compact.h"
 #include "server/table/heap.h"
 #include "tests/lib/fixture.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "server/store/rmw.h"
+#include "server/store/change/rmw.h"
 #include "server/store/load.h"
 #include "server/store/txn.h"
 #include "tests/lib/fixture.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* server/store/rmw.h: which texts are numbers. */
+/* server/store/change/rmw.h: which texts are numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/store/rmw.h"
+#include "server/store/change/rmw.h"
 
 static bool parse(const char *text, int64_t *number)
 {

@@ -23,7 +23,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "server/store/rmw.h"
+#include "server/store/change/rmw.h"
 #include "server/table/heap.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/reader.h"

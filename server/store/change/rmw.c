@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "server/store/rmw.h"
+#include "server/store/change/rmw.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "server/store/change.h"
+#include "server/store/item/item.h"
 
 #define NUMBER_BYTES_MAX 20u /* "-9223372036854775808" */
 

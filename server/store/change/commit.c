@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Changes of one key that wait for the disk (store.h: struct commit).
+ * Changes of one key that wait for the disk (commit.h).
  *
  * Happy path: the new item is made beside, complete with its version, where nobody can
  * find it, or, if it is to overwrite the old one in place, an image of it; the buckets
@@ -16,10 +16,15 @@
  * item's record, or that there is none, is handed in as an undo, and only then is the
  * stripe free.  The same if the table turns out to be full after the record is written.
  */
+#include "server/store/change/commit.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/store/change.h"
+#include "server/store/change/effect.h"
+#include "server/store/item/item.h"
+#include "server/store/item/stripe.h"
+#include "server/table/index.h"
 
 struct commit_put {
 	struct commit base; /* first */

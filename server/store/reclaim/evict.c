@@ -15,20 +15,17 @@
  *
  * Keys that are locked or in the middle of a change stay.
  */
-#include "server/store/evict.h"
+#include "server/store/reclaim/evict.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
-#include "server/store/change.h"
+#include "server/store/change/remove.h"
+#include "server/store/item/heat.h"
 #include "server/table/heap.h"
+#include "server/table/index.h"
 
-#define STEP_SHIFT 6u /* no two items begin in the same 64 bytes */
-#define USES_MAX 3u
-#define AGES 64u
 #define AGES_A_TURN 16u /* while as many keys go as there are */
 #define VICTIMS_MAX 64u
 #define ANY_SIZE_MAX 16u /* victims of other sizes than what is wanted */
@@ -38,57 +35,33 @@
 /* For the index: what is left when items find no memory. */
 #define RESERVE_PART 32u
 
-/* bit 0..1 uses, 2..7 age */
-typedef _Atomic uint8_t heat;
-
 struct evict {
-	struct table *table;
-	heat *heat;
-	size_t heat_bytes;
-	unsigned shift;
 	_Atomic uint64_t count;
 	_Atomic uint64_t next_age; /* of `count` */
-	_Atomic unsigned age;
 	_Atomic uint64_t run; /* where the next run to be emptied begins */
 	_Atomic uint64_t random;
 };
 
-int evict_new(struct table *t, struct evict **evict)
+int evict_new(struct store *s)
 {
+	const struct table *t = s->table;
 	struct evict *e = calloc(1, sizeof *e);
 
-	if (!e)
-		return ENOMEM;
-	e->table = t;
-	e->shift = STEP_SHIFT;
-	while ((t->bytes >> e->shift) > UINT32_MAX)
-		e->shift++;
-	e->heat_bytes = (t->bytes >> e->shift) + 1;
-	void *p = mmap(NULL, e->heat_bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED) {
+	if (!e || heat_new(t, &s->heat)) {
 		free(e);
 		return ENOMEM;
 	}
-	e->heat = p;
 	atomic_init(&e->random, t->hash_seed);
 	region_set_reserve(t->region, (t->bytes - t->heap_offset) / RESERVE_PART);
-	*evict = e;
+	s->evict = e;
 	return 0;
 }
 
-void evict_delete(struct evict **evict)
+void evict_delete(struct store *s)
 {
-	if (!*evict)
-		return;
-	munmap((void *)(*evict)->heat, (*evict)->heat_bytes);
-	free(*evict);
-	*evict = NULL;
-}
-
-unsigned evict_hint_shift(const struct evict *e)
-{
-	return e->shift;
+	heat_delete(&s->heat);
+	free(s->evict);
+	s->evict = NULL;
 }
 
 uint64_t evict_count(const struct evict *e)
@@ -96,73 +69,16 @@ uint64_t evict_count(const struct evict *e)
 	return e ? atomic_load_explicit(&e->count, memory_order_relaxed) : 0;
 }
 
-/* -------------------------------------------------------------------- heat */
-
-static uint8_t load(const heat *h)
+static void count_one(const struct store *s)
 {
-	return atomic_load_explicit(h, memory_order_relaxed);
-}
-
-static void store(heat *h, unsigned value)
-{
-	atomic_store_explicit(h, (uint8_t)value, memory_order_relaxed);
-}
-
-static unsigned uses(const heat *h)
-{
-	return load(h) & USES_MAX;
-}
-
-static heat *heat_of(struct evict *e, uint64_t offset)
-{
-	return &e->heat[offset >> e->shift];
-}
-
-/* Two workers at once may count one use: nobody minds. */
-static void warm(heat *h)
-{
-	unsigned value = load(h);
-
-	if ((value & USES_MAX) < USES_MAX)
-		store(h, value + 1);
-}
-
-void evict_note(struct evict *e, uint64_t offset)
-{
-	if (e && offset < e->table->bytes)
-		warm(heat_of(e, offset));
-}
-
-void evict_note_hint(struct evict *e, uint32_t hint)
-{
-	if (e && hint < e->heat_bytes)
-		warm(&e->heat[hint]);
-}
-
-void evict_note_new(struct evict *e, uint64_t offset)
-{
-	if (e)
-		store(heat_of(e, offset),
-		      atomic_load_explicit(&e->age, memory_order_relaxed) << 2);
-}
-
-void evict_note_moved(struct evict *e, uint64_t from, uint64_t to)
-{
-	if (e)
-		store(heat_of(e, to), load(heat_of(e, from)));
-}
-
-static void count_one(struct evict *e, const struct store *s)
-{
+	struct evict *e = s->evict;
 	uint64_t n = atomic_fetch_add_explicit(&e->count, 1, memory_order_relaxed);
 	uint64_t next = atomic_load_explicit(&e->next_age, memory_order_relaxed);
 
-	if (n < next ||
-	    !atomic_compare_exchange_strong_explicit(
-		    &e->next_age, &next, n + index_keys(s->index) / AGES_A_TURN + 1,
-		    memory_order_relaxed, memory_order_relaxed))
-		return;
-	atomic_store_explicit(&e->age, (atomic_load(&e->age) + 1) % AGES, memory_order_relaxed);
+	if (n >= next && atomic_compare_exchange_strong_explicit(
+				 &e->next_age, &next, n + index_keys(s->index) / AGES_A_TURN + 1,
+				 memory_order_relaxed, memory_order_relaxed))
+		heat_next_age(s->heat);
 }
 
 /* ----------------------------------------------------------------- victims */
@@ -184,35 +100,31 @@ static bool is_of_size(uint64_t word, uint64_t usable)
 	       heap_usable_bytes(layout_len_decode(layout_word_len_code(word))) == usable;
 }
 
-/* The oldest one without a use, or 0.  *any: there was one with. */
-static uint64_t coldest(struct evict *e, const uint64_t *word, unsigned count, uint64_t usable,
-			bool *any)
+static uint64_t offset_of(const struct store *s, uint64_t word)
 {
-	unsigned age = atomic_load_explicit(&e->age, memory_order_relaxed), oldest = 0;
+	return layout_word_offset(word, s->table->unit_mask);
+}
+
+/* The oldest one without a use, or 0.  *any: there was one with. */
+static uint64_t coldest(const struct store *s, const uint64_t *word, unsigned count,
+			uint64_t usable, bool *any)
+{
+	unsigned oldest = 0;
 	uint64_t best = 0;
 
 	*any = false;
 	for (unsigned i = 0; i < count; i++) {
 		if (!is_of_size(word[i], usable))
 			continue;
-		const heat *h = heat_of(e, layout_word_offset(word[i], e->table->unit_mask));
-		unsigned old = (age - (load(h) >> 2)) % AGES;
+		uint64_t offset = offset_of(s, word[i]);
+		unsigned old = heat_age(s->heat, offset);
 		*any = true;
-		if (!uses(h) && (!best || old > oldest)) {
+		if (!heat_uses(s->heat, offset) && (!best || old > oldest)) {
 			best = word[i];
 			oldest = old;
 		}
 	}
 	return best;
-}
-
-static void cool(struct evict *e, const uint64_t *word, unsigned count)
-{
-	for (unsigned i = 0; i < count; i++) {
-		heat *h = heat_of(e, layout_word_offset(word[i], e->table->unit_mask));
-		if (uses(h))
-			store(h, load(h) - 1u);
-	}
 }
 
 /* Removes the key of an entry; the bytes of its slot, 0: it stays. */
@@ -228,23 +140,24 @@ static uint64_t remove_entry(struct store_worker *w, uint64_t bucket, uint64_t w
 	c.hash = hash_key(s->table->hash_seed, key, key_bytes);
 	if (store_evict(w, &c) != WIRE_OK)
 		return 0;
-	count_one(s->evict, s);
+	count_one(s);
 	return heap_usable_bytes(layout_len_decode(layout_word_len_code(word)));
 }
 
 /* A key of the bucket, of slots of `usable` bytes (0: any); the bytes, 0: none. */
 static uint64_t remove_from(struct store_worker *w, uint64_t bucket, uint64_t usable)
 {
-	struct evict *e = w->store->evict;
+	const struct store *s = w->store;
 	uint64_t word[INDEX_ENTRIES_MAX], victim;
-	unsigned n = index_entries(w->store->index, bucket, word);
+	unsigned n = index_entries(s->index, bucket, word);
 	bool any;
 
 	for (;;) {
-		victim = coldest(e, word, n, usable, &any);
+		victim = coldest(s, word, n, usable, &any);
 		if (victim || !any)
 			break;
-		cool(e, word, n);
+		for (unsigned i = 0; i < n; i++)
+			heat_cool(s->heat, offset_of(s, word[i]));
 	}
 	return victim ? remove_entry(w, bucket, victim) : 0;
 }
@@ -277,7 +190,7 @@ static void remove_all_in(struct store_worker *w, uint64_t from, uint64_t to)
 	for (uint64_t b = 0; b < index_buckets(x); b++) {
 		unsigned n = index_entries(x, b, word);
 		for (unsigned i = 0; i < n; i++) {
-			uint64_t at = layout_word_offset(word[i], w->store->table->unit_mask);
+			uint64_t at = offset_of(w->store, word[i]);
 			uint64_t bytes = layout_len_decode(layout_word_len_code(word[i]));
 			if (at < to && at + bytes > from)
 				remove_entry(w, b, word[i]);

@@ -13,7 +13,7 @@
  * Bounded: a step looks at SCAN_PAGES pages or empties one slab, of some 64 KiB at the
  * most; a round makes PASSES_MAX passes.
  */
-#include "server/store/compact.h"
+#include "server/store/reclaim/compact.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "server/store/change.h"
+#include "server/store/change/move.h"
 #include "server/table/heap.h"
 
 #define SCAN_PAGES 4096u
@@ -58,8 +58,7 @@ struct compact {
 	_Atomic uint64_t round;
 	_Atomic unsigned busy;     /* workers that are not through with the round */
 	_Atomic bool urgent;       /* changes wait */
-	_Atomic uint64_t freed;    /* bytes, ever */
-	_Atomic uint64_t freed_at; /* `freed` when the last round began */
+	_Atomic uint64_t freed_at; /* the store's freed_bytes when the last round began */
 	_Atomic uint64_t ended_ns;
 	_Atomic uint64_t passes, items, item_bytes, freed_bytes, waits;
 };
@@ -115,25 +114,21 @@ bool compact_is_busy(const struct compact *x)
 	return atomic_load(&x->busy);
 }
 
-void compact_note_free(struct compact *x, uint64_t bytes)
+static uint64_t freed_since(const struct store *s)
 {
-	atomic_fetch_add_explicit(&x->freed, bytes, memory_order_relaxed);
-}
-
-static uint64_t freed_since(const struct compact *x)
-{
-	return atomic_load_explicit(&x->freed, memory_order_relaxed) -
-	       atomic_load_explicit(&x->freed_at, memory_order_relaxed);
+	return atomic_load_explicit(&s->freed_bytes, memory_order_relaxed) -
+	       atomic_load_explicit(&s->compact->freed_at, memory_order_relaxed);
 }
 
 /* One of those who want it begins a round that every worker takes part in. */
-static void begin_round(struct compact *x)
+static void begin_round(const struct store *s)
 {
+	struct compact *x = s->compact;
 	unsigned none = 0;
 
 	if (!atomic_compare_exchange_strong(&x->busy, &none, atomic_load(&x->workers)))
 		return;
-	atomic_store(&x->freed_at, atomic_load(&x->freed));
+	atomic_store(&x->freed_at, atomic_load(&s->freed_bytes));
 	atomic_fetch_add(&x->round, 1);
 }
 
@@ -144,9 +139,9 @@ bool compact_may_help(struct store_worker *w)
 	if (!w->compact)
 		return false;
 	if (!atomic_load(&x->busy)) {
-		if (freed_since(x) < FREED_MIN)
+		if (freed_since(w->store) < FREED_MIN)
 			return false;
-		begin_round(x);
+		begin_round(w->store);
 	}
 	if (!atomic_exchange(&x->urgent, true) && w->store->wake)
 		w->store->wake(w->store->wake_arg);
@@ -160,7 +155,7 @@ static bool is_short(const struct store *s)
 
 	/* A cache is always full: there only what waits is moved for. */
 	return !s->evict && region_used_bytes(s->table->region) > all - all / 8 &&
-	       freed_since(s->compact) > all / FREED_PART;
+	       freed_since(s) > all / FREED_PART;
 }
 
 bool compact_is_due(const struct store_worker *w)
@@ -307,7 +302,7 @@ void compact_step(struct store_worker *w, uint64_t now_ns)
 	c->resume_ns = now_ns + PAUSE_NS;
 	if (c->phase == PHASE_NONE && c->round == atomic_load(&x->round)) {
 		if (is_short(w->store) && now_ns - atomic_load(&x->ended_ns) > ROUND_NS)
-			begin_round(x);
+			begin_round(w->store);
 	}
 	if (c->phase == PHASE_NONE && c->round != atomic_load(&x->round)) {
 		c->round = atomic_load(&x->round);

@@ -8,15 +8,14 @@
  * readers meet nothing new, but whoever has the old location mirrored READs the index
  * again; so items are moved only where memory is short.
  */
-#ifndef SERVER_STORE_COMPACT_H
-#define SERVER_STORE_COMPACT_H
+#ifndef SERVER_STORE_RECLAIM_COMPACT_H
+#define SERVER_STORE_RECLAIM_COMPACT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/store/store.h"
-
 struct compact;
+struct store_worker;
 
 /* What all workers share.  0 or an errno value. */
 int compact_new(struct compact **compact);
@@ -34,9 +33,6 @@ bool compact_may_help(struct store_worker *worker);
 
 /* Whether items are being moved. */
 bool compact_is_busy(const struct compact *compact);
-
-/* `bytes` of items were freed.  Any thread. */
-void compact_note_free(struct compact *compact, uint64_t bytes);
 
 /* Whether compact_step() has something to do.  Cheap. */
 bool compact_is_due(const struct store_worker *worker);

@@ -6,8 +6,8 @@
  * walk over the index, a few buckets at a time, one worker at once, and only while
  * there may be a key that is due.
  */
-#ifndef SERVER_STORE_EXPIRE_H
-#define SERVER_STORE_EXPIRE_H
+#ifndef SERVER_STORE_RECLAIM_EXPIRE_H
+#define SERVER_STORE_RECLAIM_EXPIRE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,9 +20,6 @@ struct store_worker;
 int expire_new(struct expire **expire);
 void expire_delete(struct expire **expire);
 
-/* A key's expiry was old_ms and is new_ms; 0: none, or no such key.  Any worker. */
-void expire_note(struct expire *expire, uint64_t old_ms, uint64_t new_ms);
-
 /* Whether a key may be due.  Any worker; a hint. */
 bool expire_is_due(const struct store *store);
 
@@ -30,8 +27,7 @@ bool expire_is_due(const struct store *store);
  * now_ns: CLOCK_MONOTONIC. */
 void expire_step(struct store_worker *worker, uint64_t now_ns);
 
-/* Keys that have an expiry; keys that were reclaimed so far. */
-uint64_t expire_keys(const struct expire *expire);
+/* Keys that were reclaimed so far. */
 uint64_t expire_reclaimed(const struct expire *expire);
 
 #endif

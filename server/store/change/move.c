@@ -3,10 +3,13 @@
  * An item that goes elsewhere, for compaction: a change as any other, by the worker that
  * owns the heap, of an item that keeps its version and its value.
  */
-#include <stddef.h>
+#include "server/store/change/move.h"
+
 #include <string.h>
 
-#include "server/store/change.h"
+#include "server/store/change/change.h"
+#include "server/store/change/effect.h"
+#include "server/store/item/item.h"
 #include "server/table/heap.h"
 
 /*

@@ -2,10 +2,10 @@
 /*
  * rmw.h -- changes whose value comes from the old one: counters, append, touch.
  */
-#ifndef SERVER_STORE_RMW_H
-#define SERVER_STORE_RMW_H
+#ifndef SERVER_STORE_CHANGE_RMW_H
+#define SERVER_STORE_CHANGE_RMW_H
 
-#include "server/store/store.h"
+#include "server/store/change/change.h"
 
 /* Lives as long as the store_put that it is for. */
 struct compute {

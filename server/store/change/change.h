@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * change.h -- a change of one key: what is asked, what it did, how it begins and ends.
+ *
+ * None of these functions blocks.  Where another worker or a lock holder is in the way, the
+ * change is STORE_ASIDE, and the caller tries again later.
+ */
+#ifndef SERVER_STORE_CHANGE_CHANGE_H
+#define SERVER_STORE_CHANGE_CHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/hash.h"
+#include "common/wire.h"
+#include "server/store/item/context.h"
+#include "server/table/index_entry.h"
+
+/* What operations return beside an enum wire_status. */
+#define STORE_ASIDE (-1)
+#define STORE_COMMIT (-2) /* it waits for the disk: see commit.h */
+#define STORE_SILENT (-3) /* a commit's end that needs no answer: it had one before */
+
+/* So many commits may be under way in one worker. */
+#define STORE_COMMITS_MAX 4096u
+
+struct compute;
+
+/* A change, as it came in. */
+struct store_change {
+	struct hash hash;
+	const void *key;
+	unsigned key_bytes;
+	const void *value; /* NULL: `item` has it */
+	uint64_t value_bytes;
+	/* Memory for the new item that the caller allocated (store_item_new) and
+	 * filled in; taken over by a store_put that returns WIRE_OK. */
+	struct layout_item *item;
+	uint64_t token;
+	uint64_t expiry_ms;
+	uint64_t version; /* of WIRE_IF_VERSION */
+	unsigned flags;   /* enum wire_flag */
+	/* NULL, or what makes the value from the old one; it may set `head`: only
+	 * the old item's header is to change, to this one. */
+	struct compute *compute;
+	const struct layout_item *head;
+};
+
+/* What it did. */
+struct store_result {
+	uint64_t version;
+	uint64_t value_bytes;
+	uint64_t bucket;
+	unsigned slot;
+	uint64_t word;
+	uint64_t expiry_ms; /* of store_get */
+	bool moved; /* the entry is another than before */
+};
+
+/* Of the entry of its item. */
+static inline unsigned change_len_code(const struct store_change *c)
+{
+	return layout_len_encode(layout_item_bytes(c->key_bytes, c->value_bytes));
+}
+
+/* A change under way: the stripe is marked and the buckets are locked. */
+struct work {
+	uint64_t stripe;
+	struct index_spot spot;
+	struct index_entry entry;
+	struct layout_item *old; /* NULL: there is no such key */
+};
+
+/*
+ * Begins a change: marks the stripe, locks the buckets, finds the old item.  False:
+ * another worker or a lock holder is in the way, and nothing is held.
+ */
+bool work_enter(struct store_worker *worker, const struct store_change *change,
+		struct work *work);
+/* Locks the buckets again; the mark kept the item, but its entry may have moved. */
+void work_lock(struct store_worker *worker, struct work *work);
+/* Ends a change that was made. */
+void work_leave(struct store_worker *worker, struct work *work);
+/* Ends a change that did nothing. */
+void work_leave_unchanged(struct store_worker *worker, struct work *work);
+
+/* The old item, if its time is not over; or NULL. */
+const struct layout_item *work_unexpired(const struct store *store, const struct work *work);
+/* Whether the change's conditions hold; old: as of work_unexpired(). */
+bool change_holds(const struct store_change *change, const struct layout_item *old);
+/* What the entry names now. */
+void work_tell(const struct store *store, const struct work *work, struct store_result *result);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/store/change/remove.h"
+
+#include "server/store/change/commit.h"
+#include "server/store/change/effect.h"
+#include "server/store/item/item.h"
+
+int store_evict(struct store_worker *w, const struct store_change *c)
+{
+	struct work k;
+
+	if (!work_enter(w, c, &k))
+		return STORE_ASIDE;
+	if (!k.old) {
+		work_leave_unchanged(w, &k);
+		return WIRE_NOT_FOUND;
+	}
+	work_remove(w, &k);
+	return WIRE_OK;
+}
+
+int store_remove(struct store_worker *w, const struct store_change *c, struct store_result *r)
+{
+	struct store *s = w->store;
+	struct work k;
+
+	if (!work_enter(w, c, &k))
+		return STORE_ASIDE;
+	const struct layout_item *old = work_unexpired(s, &k);
+	*r = (struct store_result){ .bucket = ~0ull };
+	if (old)
+		work_tell(s, &k, r);
+	if (!old || !change_holds(c, old)) {
+		work_leave_unchanged(w, &k);
+		return old ? WIRE_CONDITION : WIRE_NOT_FOUND;
+	}
+	if (s->durable)
+		return commit_remove(w, &k, r);
+	work_remove(w, &k);
+	return WIRE_OK;
+}
+
+int store_expire(struct store_worker *w, const struct store_change *c)
+{
+	struct work k;
+
+	if (!work_enter(w, c, &k))
+		return STORE_ASIDE;
+	if (!k.old || !item_is_expired(w->store, k.old)) {
+		work_leave_unchanged(w, &k);
+		return WIRE_NOT_FOUND;
+	}
+	if (w->store->durable && !durable_forget(w->store->durable, c->key, c->key_bytes)) {
+		work_leave_unchanged(w, &k);
+		return STORE_ASIDE;
+	}
+	work_remove(w, &k);
+	return WIRE_OK;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * context.h -- the store, and a worker's part of it.
+ *
+ * Any number of workers at once, each with its own struct store_worker.
+ */
+#ifndef SERVER_STORE_ITEM_CONTEXT_H
+#define SERVER_STORE_ITEM_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "server/durable/queue.h"
+#include "server/table/table.h"
+
+struct commit;
+struct compact;
+struct compact_worker;
+struct evict;
+struct expire;
+struct expiry;
+struct heap;
+struct heat;
+struct index;
+
+struct store {
+	struct table *table;
+	struct index *index;
+	_Atomic uint64_t version;     /* the last one given out */
+	_Atomic uint64_t value_bytes; /* of all live items */
+	_Atomic uint64_t freed_bytes; /* of items, ever */
+	uint64_t clock_start_ns;
+	struct expiry *expiry;
+	struct expire *expire;
+	struct compact *compact;
+	/* NULL: not a cache */
+	struct heat *heat;
+	struct evict *evict;
+	struct durable *durable; /* NULL: none */
+	/* Wakes all workers, or NULL; for the owner to set before the first change. */
+	void (*wake)(void *arg);
+	void *wake_arg;
+};
+
+struct store_worker {
+	struct store *store;
+	unsigned id;
+	struct heap *heap;
+	struct layout_scratch *scratch;
+	struct compact_worker *compact; /* NULL: the worker moves nothing */
+	uint64_t missing_bytes; /* of the last item that found no memory */
+	/* The stripe whose lock kept a change away; for the caller to set and to look at. */
+	uint64_t blocked;
+	/* With a database: */
+	struct durable_port port;
+	struct commit *commit; /* of the last STORE_COMMIT */
+	unsigned commits;      /* that have not ended */
+};
+#define STORE_NOT_BLOCKED (~0ull)
+
+#endif

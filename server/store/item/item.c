@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/store/item/item.h"
+
+#include <string.h>
+
+#include "server/table/heap.h"
+
+struct layout_item *store_item_new(struct store_worker *w, const void *key, unsigned key_bytes,
+				   uint64_t value_bytes, uint64_t expiry_ms)
+{
+	struct layout_item *item = heap_alloc(w->heap, layout_item_bytes(key_bytes, value_bytes));
+
+	if (!item) {
+		w->missing_bytes = layout_item_bytes(key_bytes, value_bytes);
+		return NULL;
+	}
+	state_store(item, 0);
+	item->checksum = 0;
+	item->lengths = layout_lengths(value_bytes, key_bytes);
+	item->expiry_ms = expiry_ms;
+	memcpy(item->data, key, key_bytes);
+	return item;
+}
+
+void store_item_delete(struct store_worker *w, struct layout_item *item)
+{
+	uint64_t bytes = item_bytes(item);
+
+	state_store(item, 0);
+	heap_free(w->heap, item, bytes);
+	atomic_fetch_add_explicit(&w->store->freed_bytes, bytes, memory_order_relaxed);
+}
+
+/* Dead, and its checksum is as yet that of all but version and place. */
+#define HASHED layout_state(0, LAYOUT_DEAD, 1)
+
+void store_item_seal(struct store_worker *w, struct layout_item *item)
+{
+	uint64_t version = layout_state_version(item->state);
+
+	if (version)
+		return;
+	version = next_version(w->store);
+	if (item->state == HASHED)
+		item->checksum = hash_item_of(item->checksum, version,
+					      table_offset(w->store->table, item));
+	else
+		item->checksum = item_checksum(w->store, item, version);
+	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
+}
+
+void store_item_hash_stream(struct layout_item *item, struct hash_stream *stream)
+{
+	item->checksum = hash_bytes_end(stream);
+	state_store(item, HASHED);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* item.h -- items in the table's memory. */
+#ifndef SERVER_STORE_ITEM_ITEM_H
+#define SERVER_STORE_ITEM_ITEM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "common/hash.h"
+#include "server/store/item/clock.h"
+#include "server/store/item/context.h"
+
+/* The item that a word of the index names. */
+static inline struct layout_item *item_at(const struct store *s, uint64_t word)
+{
+	return (struct layout_item *)(s->table->base +
+				      layout_word_offset(word, s->table->unit_mask));
+}
+
+/* Its number as words of the index have it. */
+static inline uint64_t item_unit(const struct store *s, const struct layout_item *item)
+{
+	return table_offset(s->table, item) / LAYOUT_UNIT_BYTES;
+}
+
+static inline uint64_t item_bytes(const struct layout_item *item)
+{
+	return layout_item_bytes(layout_key_bytes(item->lengths),
+				 layout_value_bytes(item->lengths));
+}
+
+/* Release: what was written before is seen by whoever sees the state. */
+static inline void state_store(struct layout_item *item, uint64_t state)
+{
+	__atomic_store_n(&item->state, state, __ATOMIC_RELEASE);
+}
+
+/* Of all of the item, at this version, where it stands. */
+static inline uint64_t item_checksum(const struct store *s, const struct layout_item *item,
+				     uint64_t version)
+{
+	return hash_item(item, item_bytes(item), version, table_offset(s->table, item));
+}
+
+static inline bool item_is_expired(const struct store *s, const struct layout_item *item)
+{
+	return item->expiry_ms && item->expiry_ms <= store_clock_ms(s);
+}
+
+/* Versions never repeat in a table's life (protocols.md, 11). */
+static inline uint64_t next_version(struct store *s)
+{
+	return atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
+}
+
+/* Memory for an item, or NULL; its key, lengths and expiry are set, its state is dead. */
+struct layout_item *store_item_new(struct store_worker *worker, const void *key,
+				   unsigned key_bytes, uint64_t value_bytes, uint64_t expiry_ms);
+void store_item_delete(struct store_worker *worker, struct layout_item *item);
+
+/*
+ * Gives a filled-in item its version and checksum, which store_put would do under locks
+ * of buckets that others wait for: do it for long items.  The stripe is marked, so that
+ * versions of a key grow in the order of its changes.
+ */
+void store_item_seal(struct store_worker *worker, struct layout_item *item);
+/* The long part of it, ahead of the mark: from a stream that has all of the item. */
+void store_item_hash_stream(struct layout_item *item, struct hash_stream *stream);
+
+#endif
