@@ -189,8 +189,8 @@ static int judge(const struct run *run)
 	if (r->interrupted)
 		fprintf(stderr, "kvbench: interrupted; the figures tell what was done until then\n");
 	if (r->verify.wrong > 0)
-		fprintf(stderr, "kvbench: data integrity: %" PRIu64 " values were not those of "
-				"their keys\n", r->verify.wrong);
+		fprintf(stderr, "kvbench: data integrity: %" PRIu64 " values were not what "
+				"belongs to their keys\n", r->verify.wrong);
 	if (r->verify.missing > 0)
 		fprintf(stderr, "kvbench: data integrity: %" PRIu64 " keys had no value. Was the "
 				"store loaded with the same properties?\n", r->verify.missing);
