@@ -32,7 +32,7 @@ int addr_parse(struct addr *addr, const char *text, struct err *err);
 /*
  * All addresses of a name, `max` at the most, each once; how many, or the errors above.
  * The order is getaddrinfo(3)'s, but IPv4 goes first: kvd's default is one, and RDMA
- * interfaces mostly have no other, so that who tries one after the other begins well.
+ * interfaces mostly have no other, so a caller that tries one after the other begins well.
  */
 int addr_parse_all(struct addr *addrs, unsigned max, const char *text, struct err *err);
 

@@ -54,8 +54,8 @@ int opt_parse(const struct opt *table, int argc, char **argv, char *error, size_
  * then have the command line's again behind the file's.
  */
 int opt_read_file(const struct opt *table, const char *path, char *error, size_t error_bytes);
-/* Frees the strings of all files that were read, for who reads many: what points to them
- * must not be used any more. */
+/* Frees the strings of all files that were read, for a caller that reads many.  Pointers to
+ * them must not be used any more. */
 void opt_forget_strings(void);
 
 /* Prints the table's options in aligned columns within 80 columns. */

@@ -2,12 +2,12 @@
 /*
  * spin.h -- how long to spin for a completion before sleeping.
  *
- * Follows the waits: spins a little longer than they took lately, as long as that
- * is short; where they are long, spinning gains nothing and takes a core from
- * whoever is awaited.  A thread that loses its core while it spins shares it with
- * others: it sleeps at once for a while, because the kernel runs a sleeper as soon as
- * what it waits for comes, but one that spun its time slice away only after the
- * others' slices.  Owned by one thread.
+ * The limit follows the waits: a thread spins a little longer than they took lately, as long
+ * as that is short.  Where waits are long, spinning gains nothing, and takes a core from the
+ * thread that is awaited.  A thread that loses its core while it spins shares it with
+ * others, and sleeps at once for a while.  The kernel runs a sleeper as soon as its event
+ * comes; a thread that spun its time slice away runs only after the others' slices.
+ * Owned by one thread.
  */
 #ifndef COMMON_SPIN_H
 #define COMMON_SPIN_H

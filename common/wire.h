@@ -5,14 +5,14 @@
  * All integers are little-endian.  A connection begins with struct
  * wire_connect in the private data of the rdma_cm request; kvd answers with
  * struct wire_accept in its accept or reject.  Then the client SENDs one
- * WIRE_HELLO and gets one reply with a struct wire_welcome, before which its
- * queue pair has no remote rights; from then on each request is answered by
+ * WIRE_HELLO and gets one reply with a struct wire_welcome.  Before that its
+ * queue pair has no remote rights.  From then on each request is answered by
  * exactly one reply, in any order.  A client has at most `credits` requests
  * outstanding.
  *
- * Where kvd has users (WIRE_ACCEPT_USERS), the hello carries a user's name and their
- * proof, and behind the welcome comes kvd's: see auth.h.  A hello without a good
- * proof is answered by WIRE_EDENIED after a while, and that was it.
+ * Where kvd has users (WIRE_ACCEPT_USERS), the hello carries a user's name and that
+ * user's proof.  kvd's proof comes behind the welcome: see auth.h.  A hello without a good
+ * proof is answered by WIRE_EDENIED after a while, and the connection ends.
  *
  * A request is a struct wire_request, then the key, then the value or, with
  * WIRE_PULL, the struct wire_segments that kvd READs it from.  A reply is a
@@ -107,7 +107,7 @@ static_assert(sizeof(struct wire_bootstrap) == 104, "wire");
 enum wire_op {
 	WIRE_HELLO = 1, /* value_addr, value_rkey: struct layout_held[LAYOUT_HELD_MAX];
 			 * value_checksum: a secret, for WIRE_FATE after this connection;
-			 * key: the user's name; value: their proof, or nothing */
+			 * key: the user's name; value: the user's proof, or nothing */
 	WIRE_PING = 2,    /* a value is passed over: for a message of some length */
 	WIRE_GET = 3,     /* the fallback of a one-sided GET */
 	WIRE_PUT = 4,

@@ -3,9 +3,9 @@
  * auth.h -- how a client and kvd prove to each other who they are.
  *
  * Each user and each kvd has an Ed25519 key pair.  kvd's users file has the users'
- * public keys and kvd's own secret; a user's credentials are their secret and kvd's
- * public key.  So no file of the server's lets anybody be a user, and what crosses
- * the wire are nonces, a name and signatures.
+ * public keys and kvd's own secret.  A user's credentials are the user's secret and kvd's
+ * public key.  So no file of the server's lets anybody be a user.  Nonces, a name and
+ * signatures cross the wire.
  *
  * Both ends sign the same exchange: fresh nonces of both (so nothing can be
  * replayed), kvd's public key (so a proof that was given to one server is worth
@@ -38,7 +38,7 @@ struct auth_key {
 	uint8_t bytes[AUTH_KEY_BYTES];
 };
 
-/* Of whoever holds it: auth_wipe() it. */
+/* The owner wipes it with auth_wipe(). */
 struct auth_secret {
 	uint8_t bytes[AUTH_SECRET_BYTES];
 };

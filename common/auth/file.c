@@ -26,7 +26,7 @@ enum role role_parse(const char *text, size_t bytes)
 
 /* -------------------------------------------------------------------- files */
 
-/* Who can read a secret's file: its owner, who is this user or root, and nobody else. */
+/* A secret's file has to be readable by its owner only, who is this user or root. */
 static int check_private(int fd, const char *path, bool any_owner, struct err *err)
 {
 	struct stat st;

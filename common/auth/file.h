@@ -23,7 +23,7 @@
 /* In the order of what they may do. */
 enum role { ROLE_NONE, ROLE_READ, ROLE_WRITE, ROLE_ADMIN };
 const char *role_name(enum role role);
-enum role role_parse(const char *text, size_t bytes); /* ROLE_NONE: there is none such */
+enum role role_parse(const char *text, size_t bytes); /* ROLE_NONE: there is no such role */
 
 #define USERS_MAX 4096u
 #define USERS_FILE_BYTES_MAX (1u << 20)
@@ -48,16 +48,17 @@ void users_delete(struct users **users);
 /* `what` names the file in errors, with the line.  0, or -1 after setting err. */
 int users_parse(const char *text, size_t bytes, const char *what, struct users **users,
 		struct err *err);
-/* Checks who may read the file, and parses it. */
+/* Checks that nobody but its owner may read the file, and parses it. */
 int users_load(const char *path, struct users **users, struct err *err);
-/* The same for whoever edits the file: root may, though it is kvd's own user's. */
+/* The same for a program that edits the file: root may, though the file belongs to kvd's
+ * own user. */
 int users_load_to_edit(const char *path, struct users **users, struct err *err);
 /* Whole or not at all, mode 0600, the owner as before.  must_be_new: an existing file is
  * an error. */
 int users_save(const struct users *users, const char *path, bool must_be_new, struct err *err);
 
 struct user *users_find(const struct users *users, const char *name, size_t bytes);
-/* A new user with a new key, or a new key of an old one (role ROLE_NONE: theirs stays);
+/* A new user with a new key, or a new key of an old one (ROLE_NONE: the role stays);
  * *secret is the caller's.  0, or -1 after setting err. */
 int users_add(struct users *users, const char *name, enum role role, struct auth_secret *secret,
 	      struct err *err);

@@ -50,7 +50,7 @@ int bootstrap_server_listen(struct rdma_cm_id *ibid, int backlog)
 	return 0;
 }
 
-/* No descriptor left: whoever waits is sent away rather than asked about for ever. */
+/* No descriptor is left: a waiting client is sent away, or poll() would tell of it for ever. */
 static void turn_away(struct id *listener)
 {
 	if (listener->spare_fd < 0)

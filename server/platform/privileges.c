@@ -17,7 +17,7 @@
 
 #define CAPABILITIES_MAX 63
 
-/* Registered memory counts as locked; who is not root any more has this limit. */
+/* Registered memory counts as locked.  A process that is not root any more has this limit. */
 static void raise_locked_memory(void)
 {
 	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };

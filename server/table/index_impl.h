@@ -12,7 +12,7 @@
 #define INDEX_LOCKS 4096u
 /*
  * A bucket with so many words behind its own takes no more.  Chance makes no tenth of it:
- * somebody who knows the seed made keys for it, and whoever looks there has to go through
+ * somebody who knows the seed made keys for it, and each search there has to go through
  * all of them.  An expansion may bring the keys of two such buckets together.
  */
 #define BUCKET_WORDS_MAX 224u

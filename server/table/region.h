@@ -38,7 +38,7 @@ bool region_has_spare(const struct region *region, size_t bytes);
 bool region_may_spare(const struct region *region, size_t bytes);
 
 /*
- * A word for each page, for whoever has allocated it to remember what it is; 0 at first.
+ * A word for each page, where the owner of the page notes what it is; 0 at first.
  * Kept outside the region; any thread, without a lock: relaxed.
  */
 void region_note(struct region *region, const void *addr, uint32_t note);

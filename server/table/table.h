@@ -67,8 +67,8 @@ void table_delete(struct table **table);
 /* Registers both regions.  0, or -1 after setting err. */
 int table_register(struct table *table, struct ibv_pd *pd, struct err *err);
 
-/* Other rkeys: registers both regions once more, puts the new ones in the place of the old,
- * takes the old ones away.  A peer that uses an old rkey loses its queue pair. */
+/* Other rkeys: _new registers both regions once more, _swap puts these in the place of the
+ * old ones, _delete takes those away.  A peer that still uses them loses its queue pair. */
 int table_keys_new(struct table *table, struct ibv_pd *pd, struct table_keys *keys,
 		   struct err *err);
 void table_keys_swap(struct table *table, const struct table_keys *keys, struct table_keys *old);
