@@ -44,10 +44,14 @@ done
 
 # What the software device takes from the environment, and its faults.
 device=$KVD_SOURCE/common/softverbs page=$KVD_SOURCE/doc/softverbs.7
-for name in $(sed -nE 's/.*getenv\("(SOFTVERBS_[A-Z_]+)"\).*/\1/p' "$device"/*.c | sort -u); do
+names=$(sed -nE 's/.*getenv\("(SOFTVERBS_[A-Z_]+)"\).*/\1/p' "$device"/*/*.c | sort -u)
+[ -n "$names" ] || fail "the software device's variables were not found"
+for name in $names; do
 	grep -q "Ev $name\$" "$page" || { echo "$name is not in softverbs.7"; bad=1; }
 done
-for name in $(grep -Eo '"[a-z_]+", &faults->|name, "[a-z]+"' "$device/fault.c" | grep -Eo '"[a-z_]+"' | tr -d '"'); do
+names=$(grep -Eo '"[a-z_]+", &faults->|name, "[a-z]+"' "$device/base/fault.c" | grep -Eo '"[a-z_]+"' | tr -d '"')
+[ -n "$names" ] || fail "the software device's faults were not found"
+for name in $names; do
 	grep -q "^\.It Cm $name " "$page" || { echo "fault $name is not in softverbs.7"; bad=1; }
 	grep -q "\`$name=" "$KVD_SOURCE/doc/softverbs.md" || [ "$name" = seed ] ||
 		{ echo "fault $name is not in softverbs.md"; bad=1; }
