@@ -61,10 +61,10 @@ static int check_open(struct gate *g, const struct gate_config *k, struct err *e
 	}
 	if (!addr_is_loopback(&k->addr) && !k->insecure)
 		return err_set(err, -1,
-			       "without users whoever reaches %s could read and change everything: make "
+			       "without users anybody who reaches %s could read and change everything: make "
 			       "some ('kvd init --users FILE', then 'kvd --users FILE'), or say --insecure",
 			       k->addr.text);
-	snprintf(g->line, sizeof g->line, "INSECURE: no users: whoever reaches %s may read and change "
+	snprintf(g->line, sizeof g->line, "INSECURE: no users: anybody who reaches %s may read and change "
 		 "everything", k->addr.text);
 	return 0;
 }
