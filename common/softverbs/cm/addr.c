@@ -13,7 +13,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "common/softverbs/cm/cm.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/cm/addr.h"
+#include "common/softverbs/cm/event.h"
+#include "common/softverbs/cm/id.h"
+#include "common/softverbs/cm/sock.h"
+#include "common/softverbs/cm/sync.h"
+#include "common/softverbs/softverbs.h"
 
 static socklen_t addr_bytes(const struct sockaddr *addr)
 {

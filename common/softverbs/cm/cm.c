@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm.c -- connection management: ids and what is asked of them.
+ * cm.c -- connection management: what is asked of ids.
  *
- * The calls check the id's state, change it, and start what sock.c and conn.c
+ * The calls check the id's state, change it, and start what connect.c, accept.c and conn.c
  * finish; outcomes are events, all queued under one lock.
  */
 #ifndef _GNU_SOURCE
@@ -11,39 +11,21 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "common/softverbs/cm/cm.h"
-#include "common/softverbs/verbs/start.h"
+#include "common/softverbs/base/ctl.h"
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/base/shm.h"
+#include "common/softverbs/cm/accept.h"
+#include "common/softverbs/cm/addr.h"
+#include "common/softverbs/cm/connect.h"
+#include "common/softverbs/cm/event.h"
+#include "common/softverbs/cm/id.h"
+#include "common/softverbs/cm/qp.h"
+#include "common/softverbs/cm/sock.h"
+#include "common/softverbs/cm/sync.h"
+#include "common/softverbs/softverbs.h"
 
-struct sv_cm sv_cm = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.acked = PTHREAD_COND_INITIALIZER,
-	.next_ns = UINT64_MAX,
-};
-
-/* In a forked child. */
-static void forget_all(void)
-{
-	pthread_mutex_init(&sv_cm.lock, NULL);
-	pthread_cond_init(&sv_cm.acked, NULL);
-	sv_cm.ids = NULL;
-	sv_cm.channels = NULL;
-	sv_cm.verbs = NULL;
-	sv_cm.pd = NULL;
-	atomic_store(&sv_cm.next_ns, UINT64_MAX);
-}
-
-static void install_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, forget_all);
-}
-
-int sv_cm_start(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, install_fork_handler);
-	return sv_start();
-}
+#define DISCONNECT_MS 2000
+#define BACKLOG_MAX 1024
 
 /* ---- ids ---- */
 
@@ -67,48 +49,6 @@ static int open_verbs(void)
 	sv_close_device(sv_cm.verbs);
 	sv_cm.verbs = NULL;
 	return ENOMEM;
-}
-
-void sv_cm_set_device(struct sv_id *id)
-{
-	id->id.verbs = sv_cm.verbs;
-	id->id.pd = sv_cm.pd;
-	id->id.port_num = 1;
-}
-
-/* A new id, linked; sv_cm.lock held.  listener: whose connection it is to be. */
-struct sv_id *sv_cm_new_id(struct sv_id *listener)
-{
-	struct sv_id *id = calloc(1, sizeof(*id));
-
-	if (!id)
-		return NULL;
-	id->deadline_ns = UINT64_MAX;
-	id->ack_timeout = 14;
-	id->id.ps = RDMA_PS_TCP;
-	id->id.qp_type = IBV_QPT_RC;
-	sv_random(&id->psn, sizeof(id->psn));
-	id->psn &= 0xffffff;
-	if (listener) {
-		id->id.channel = listener->id.channel;
-		id->id.context = listener->id.context;
-		id->tos = listener->tos;
-		sv_cm_set_device(id);
-	}
-	id->next = sv_cm.ids;
-	sv_cm.ids = id;
-	return id;
-}
-
-void sv_cm_free_id(struct sv_id *id)
-{
-	struct sv_id **at;
-
-	for (at = &sv_cm.ids; *at != id; at = &(*at)->next)
-		;
-	*at = id->next;
-	free(id->ep_attr);
-	free(id);
 }
 
 int sv_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
@@ -292,8 +232,9 @@ int sv_listen(struct rdma_cm_id *cm_id, int backlog)
 		ret = EINVAL;
 	if (ret)
 		return sv_cm_done(ret);
-	id->backlog = backlog > 0 && backlog < SV_CM_BACKLOG_MAX ? (unsigned int)backlog :
-								  SV_CM_BACKLOG_MAX;
+	id->backlog = BACKLOG_MAX;
+	if (backlog > 0 && backlog < BACKLOG_MAX)
+		id->backlog = (unsigned int)backlog;
 	ret = sv_cm_listen(id);
 	if (!ret)
 		id->state = SV_CM_LISTENING;
@@ -388,7 +329,7 @@ int sv_disconnect(struct rdma_cm_id *cm_id)
 		waiting = true;
 		sv_cm_send(id, &dreq); /* if it fails, the end of the socket tells */
 		id->state = SV_CM_DISCONNECTING;
-		sv_cm_set_deadline(id, SV_CM_DISCONNECT_MS);
+		sv_cm_set_deadline(id, DISCONNECT_MS);
 	}
 	pthread_mutex_unlock(&sv_cm.lock);
 	if (cm_id->qp)

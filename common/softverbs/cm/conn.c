@@ -21,7 +21,10 @@
  */
 #include <errno.h>
 #include <string.h>
-#include "common/softverbs/cm/cm.h"
+#include "common/softverbs/base/shm.h"
+#include "common/softverbs/cm/conn.h"
+#include "common/softverbs/cm/event.h"
+#include "common/softverbs/cm/sock.h"
 
 #define TIMEWAIT_MS 1000
 

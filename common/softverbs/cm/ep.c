@@ -12,7 +12,9 @@
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include "common/softverbs/cm/cm.h"
+#include "common/softverbs/cm/id.h"
+#include "common/softverbs/cm/sync.h"
+#include "common/softverbs/softverbs.h"
 
 /* ---- addresses ---- */
 
@@ -186,8 +188,10 @@ void sv_destroy_ep(struct rdma_cm_id *id)
 	sv_destroy_id(id);
 }
 
-/* For sv_get_request(): the id of a request, as its listener wants it. */
-int sv_cm_equip(struct rdma_cm_id *id, const struct sv_id *listener)
+/* ---- requests ---- */
+
+/* The id of a request, as its listener wants it. */
+static int equip(struct rdma_cm_id *id, const struct sv_id *listener)
 {
 	struct ibv_qp_init_attr attr;
 
@@ -195,6 +199,39 @@ int sv_cm_equip(struct rdma_cm_id *id, const struct sv_id *listener)
 		return 0;
 	attr = *listener->ep_attr;
 	return sv_rdma_create_qp(id, listener->ep_pd, &attr);
+}
+
+int sv_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
+{
+	struct rdma_cm_event *ev;
+	struct sv_id *id;
+
+	if (!sv_id_of(listen)->sync) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (sv_cm_complete(listen))
+		return -1;
+	ev = listen->event;
+	if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		errno = EINVAL;
+		return -1;
+	}
+	id = sv_id_of(ev->id);
+	if (sv_migrate_id(&id->id, NULL))
+		return -1;
+	/* Its private data stays readable as long as the id. */
+	listen->event = NULL;
+	id->id.event = ev;
+	if (equip(&id->id, sv_id_of(listen))) {
+		int err = errno;
+
+		sv_destroy_id(&id->id);
+		errno = err;
+		return -1;
+	}
+	*out = &id->id;
+	return 0;
 }
 
 /* ---- shared receive queues ---- */

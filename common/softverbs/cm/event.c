@@ -2,9 +2,7 @@
 /*
  * event.c -- event channels of connection management.
  *
- * A channel's descriptor is an eventfd with one count per queued event.  The
- * transitions of a queue pair that belongs to an id are made when its owner takes
- * the event, by that thread, as librdmacm does.
+ * A channel's descriptor is an eventfd with one count per queued event.
  *
  * Programs (rping) end a channel while another thread waits for its next event.
  * As a system call would, that thread goes on waiting, and keeps what it needs.
@@ -13,7 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "common/softverbs/cm/cm.h"
+#include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/fd.h"
+#include "common/softverbs/cm/event.h"
+#include "common/softverbs/cm/sock.h"
+#include "common/softverbs/softverbs.h"
+
+struct sv_cm_channel {
+	struct rdma_event_channel ch;
+	struct sv_cm_event *head, **tail;
+	/* Threads in sv_cm_next_event(); of a destroyed channel, the last frees it. */
+	unsigned int readers;
+	bool over;
+	struct sv_cm_channel *next; /* sv_cm.channels */
+};
 
 static struct sv_cm_channel *channel_of(struct rdma_event_channel *channel)
 {
@@ -188,7 +199,6 @@ static void drop_unknown(struct sv_id *id)
 	sv_cm_free_id(id);
 }
 
-/* Takes the events of an id out of its channel; sv_cm.lock held. */
 void sv_cm_drop_events(struct sv_id *id)
 {
 	struct sv_cm_event *event;
@@ -216,25 +226,6 @@ static struct sv_cm_event *take(struct sv_cm_channel *channel)
 	return event;
 }
 
-/* The active side's answer arrived, and its queue pair is ours to move. */
-static void finish_response(struct sv_cm_event *event, struct sv_id *id)
-{
-	struct sv_cm_msg msg = { .type = SV_CM_RTU, .abi = SV_ABI_VERSION };
-	int ret = sv_cm_qp_to_rts(id);
-
-	pthread_mutex_lock(&sv_cm.lock);
-	if (!ret && id->state == SV_CM_RESPONDED)
-		ret = sv_cm_send(id, &msg);
-	else if (!ret)
-		ret = ECONNRESET;
-	id->state = ret ? SV_CM_OVER : SV_CM_CONNECTED;
-	if (ret)
-		sv_cm_close(id);
-	pthread_mutex_unlock(&sv_cm.lock);
-	event->ev.event = ret ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
-	event->ev.status = -ret;
-}
-
 /* Blocks, or EAGAIN, as the descriptor's flags say.  0, or -1 and errno. */
 static int wait_event(struct sv_cm_channel *channel, struct sv_cm_event **event)
 {
@@ -248,29 +239,18 @@ static int wait_event(struct sv_cm_channel *channel, struct sv_cm_event **event)
 	return 0;
 }
 
-int sv_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **out)
+int sv_cm_next_event(struct rdma_event_channel *ch, struct sv_cm_event **event)
 {
 	struct sv_cm_channel *channel = enter_channel(ch);
-	struct sv_cm_event *event = NULL;
-	struct sv_id *id;
 	int ret;
 
-	if (!channel) {
-		errno = EBADF;
-		return -1;
-	}
+	if (!channel)
+		return sv_cm_fail(EBADF);
+	*event = NULL;
 	pthread_cleanup_push(leave_channel, channel);
-	ret = wait_event(channel, &event);
+	ret = wait_event(channel, event);
 	pthread_cleanup_pop(1);
-	if (ret)
-		return -1;
-	id = sv_id_of(event->ev.id);
-	if (event->ev.event == RDMA_CM_EVENT_CONNECT_RESPONSE && id->id.qp)
-		finish_response(event, id);
-	else if (event->ev.event == RDMA_CM_EVENT_REJECTED && id->id.qp)
-		sv_cm_qp_to_error(id);
-	*out = &event->ev;
-	return 0;
+	return ret;
 }
 
 int sv_ack_cm_event(struct rdma_cm_event *ev)
@@ -282,63 +262,6 @@ int sv_ack_cm_event(struct rdma_cm_event *ev)
 	pthread_cond_broadcast(&sv_cm.acked);
 	pthread_mutex_unlock(&sv_cm.lock);
 	free(event);
-	return 0;
-}
-
-int sv_cm_complete(struct rdma_cm_id *id)
-{
-	struct rdma_cm_event *ev;
-	int err = 0;
-
-	if (!sv_id_of(id)->sync)
-		return 0;
-	if (id->event) {
-		ev = id->event;
-		id->event = NULL;
-		sv_ack_cm_event(ev);
-	}
-	if (sv_get_cm_event(id->channel, &id->event))
-		return -1;
-	if (id->event->event == RDMA_CM_EVENT_REJECTED)
-		err = ECONNREFUSED;
-	else if (id->event->status < 0)
-		err = -id->event->status;
-	if (!err)
-		return 0;
-	errno = err;
-	return -1;
-}
-
-int sv_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
-{
-	struct rdma_cm_event *ev;
-	struct sv_id *id;
-
-	if (!sv_id_of(listen)->sync) {
-		errno = EINVAL;
-		return -1;
-	}
-	if (sv_cm_complete(listen))
-		return -1;
-	ev = listen->event;
-	if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
-		errno = EINVAL;
-		return -1;
-	}
-	id = sv_id_of(ev->id);
-	if (sv_migrate_id(&id->id, NULL))
-		return -1;
-	/* Its private data stays readable as long as the id. */
-	listen->event = NULL;
-	id->id.event = ev;
-	if (sv_cm_equip(&id->id, sv_id_of(listen))) {
-		int err = errno;
-
-		sv_destroy_id(&id->id);
-		errno = err;
-		return -1;
-	}
-	*out = &id->id;
 	return 0;
 }
 

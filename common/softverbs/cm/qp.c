@@ -9,7 +9,10 @@
  */
 #include <errno.h>
 #include <string.h>
-#include "common/softverbs/cm/cm.h"
+#include "common/softverbs/base/limits.h"
+#include "common/softverbs/cm/id.h"
+#include "common/softverbs/cm/qp.h"
+#include "common/softverbs/softverbs.h"
 
 static void init_attr(const struct sv_id *id, struct ibv_qp_attr *attr, int *mask)
 {
