@@ -10,7 +10,7 @@
 
 #include "client/get/get.h"
 #include "client/op/session.h"
-#include "common/space.h"
+#include "common/auth/space.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/rdma/verbs.h"
+#include "common/verbs/verbs.h"
 
 struct buffer_keys {
 	uint32_t lkey;

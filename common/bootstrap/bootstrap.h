@@ -18,7 +18,7 @@
 #ifndef COMMON_BOOTSTRAP_BOOTSTRAP_H
 #define COMMON_BOOTSTRAP_BOOTSTRAP_H
 
-#include "common/rdma/verbs.h"
+#include "common/verbs/verbs.h"
 #include "common/wire.h"
 
 /* The device, as set_option() takes it, before an id is bound or resolved. */

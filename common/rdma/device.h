@@ -13,7 +13,7 @@
 #include "common/addr.h"
 #include "common/bootstrap/bootstrap.h"
 #include "common/err.h"
-#include "common/rdma/verbs.h"
+#include "common/verbs/verbs.h"
 
 /* How its queue pairs are to be; DEVICE_UNSET: as rdma_cm and link.c have it. */
 struct device_tuning {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/opt.h"
-#include "common/rdma/verbs.h"
+#include "common/verbs/verbs.h"
 
 struct doctor {
 	FILE *out;

@@ -12,7 +12,7 @@
 
 #include "common/rdma/device.h"
 #include "common/err.h"
-#include "common/rdma/verbs.h"
+#include "common/verbs/verbs.h"
 
 struct link_config {
 	struct ibv_pd *pd;

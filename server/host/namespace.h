@@ -16,7 +16,7 @@
 
 #include "common/err.h"
 #include "common/opt.h"
-#include "common/space.h"
+#include "common/auth/space.h"
 
 #define NAMESPACES_MAX 16u
 

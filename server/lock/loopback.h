@@ -10,7 +10,7 @@
 
 #include "common/addr.h"
 #include "common/err.h"
-#include "common/rdma/verbs.h"
+#include "common/verbs/verbs.h"
 
 struct loopback;
 

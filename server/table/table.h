@@ -11,7 +11,7 @@
 
 #include "common/err.h"
 #include "common/layout.h"
-#include "common/rdma/verbs.h"
+#include "common/verbs/verbs.h"
 #include "server/table/region.h"
 
 struct table {

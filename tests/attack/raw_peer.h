@@ -10,7 +10,7 @@
 #include "common/auth/file.h"
 #include "common/rdma/device.h"
 #include "common/rdma/link.h"
-#include "common/space.h"
+#include "common/auth/space.h"
 #include "common/wire.h"
 
 #define RAW_RECVS 40u

@@ -12,7 +12,7 @@
 #include "client/cli/command/device.h"
 #include "client/cli/session/answer.h"
 #include "common/opt.h"
-#include "common/rdma/verbs.h"
+#include "common/verbs/verbs.h"
 
 #define LABEL "  %-14s "
 

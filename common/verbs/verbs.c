@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/rdma/verbs.h"
+#include "common/verbs/verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>

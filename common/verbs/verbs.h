@@ -7,8 +7,8 @@
  * both serve through the context.  Each member has the signature and the
  * errors of the library function it is named after.
  */
-#ifndef COMMON_RDMA_VERBS_H
-#define COMMON_RDMA_VERBS_H
+#ifndef COMMON_VERBS_VERBS_H
+#define COMMON_VERBS_VERBS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * crosses the wire but a number made of it: before a client has proved who it is, that
  * tells a listener no more than it knew already.
  */
-#ifndef COMMON_SPACE_H
-#define COMMON_SPACE_H
+#ifndef COMMON_AUTH_SPACE_H
+#define COMMON_AUTH_SPACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

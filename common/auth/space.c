@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/space.h"
+#include "common/auth/space.h"
 
 #include <assert.h>
 #include <sodium.h>
