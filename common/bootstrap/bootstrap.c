@@ -17,7 +17,14 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "common/bootstrap/bootstrap.h"
+#include "common/bootstrap/client.h"
+#include "common/bootstrap/event.h"
+#include "common/bootstrap/id.h"
 #include "common/bootstrap/impl.h"
+#include "common/bootstrap/message.h"
+#include "common/bootstrap/path.h"
+#include "common/bootstrap/server.h"
 
 static void got_message(struct id *id)
 {

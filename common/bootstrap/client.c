@@ -5,7 +5,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "common/bootstrap/impl.h"
+#include "common/bootstrap/client.h"
+#include "common/bootstrap/event.h"
+#include "common/bootstrap/id.h"
+#include "common/bootstrap/message.h"
 
 int bootstrap_client_resolve_addr(struct rdma_cm_id *ibid, struct sockaddr *src, struct sockaddr *dst,
 			     int timeout_ms)

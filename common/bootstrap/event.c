@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/bootstrap/impl.h"
+#include "common/bootstrap/event.h"
 
 struct queued *bootstrap_event_put(struct id *id, enum rdma_cm_event_type type, int status)
 {

@@ -9,7 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/bootstrap/impl.h"
+#include "common/bootstrap/event.h"
+#include "common/bootstrap/id.h"
+#include "common/bootstrap/path.h"
 
 /* A host that died is noticed after these, in seconds: idle, between probes, how many. */
 #define KEEP_IDLE_S 10

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/bootstrap/impl.h"
+#include "common/bootstrap/message.h"
+#include "common/bootstrap/path.h"
 
 bool bootstrap_is_sane(const struct wire_bootstrap *m, unsigned kinds)
 {

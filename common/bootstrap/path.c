@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/bootstrap/bootstrap.h"
+#include "common/bootstrap/path.h"
 
 #include <errno.h>
 #include <pthread.h>

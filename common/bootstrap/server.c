@@ -7,7 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/bootstrap/impl.h"
+#include "common/bootstrap/event.h"
+#include "common/bootstrap/id.h"
+#include "common/bootstrap/message.h"
+#include "common/bootstrap/path.h"
+#include "common/bootstrap/server.h"
 
 #define HALF_OPEN_MAX 256u
 #define ACCEPTS_MAX 64u /* in a row, then the others' turn */

@@ -2,7 +2,8 @@
 /* What a peer says over TCP before anybody knows who it is. */
 #include <string.h>
 
-#include "common/bootstrap/bootstrap.h"
+#include "common/bootstrap/message.h"
+#include "common/bootstrap/path.h"
 #include "tests/fuzz/fuzz.h"
 
 static const unsigned all_kinds = 1u << WIRE_BOOTSTRAP_REQUEST | 1u << WIRE_BOOTSTRAP_RESPONSE |
