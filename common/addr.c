@@ -7,16 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static unsigned int port_of(const struct addr *addr)
+{
+	return ntohs(addr->sa.sa_family == AF_INET6 ? addr->v6.sin6_port : addr->v4.sin_port);
+}
+
 static void render(struct addr *addr)
 {
 	char host[INET6_ADDRSTRLEN] = "?";
 
 	if (addr->sa.sa_family == AF_INET6) {
 		inet_ntop(AF_INET6, &addr->v6.sin6_addr, host, sizeof host);
-		snprintf(addr->text, sizeof addr->text, "[%s]:%u", host, addr_port(addr));
+		snprintf(addr->text, sizeof addr->text, "[%s]:%u", host, port_of(addr));
 	} else {
 		inet_ntop(AF_INET, &addr->v4.sin_addr, host, sizeof host);
-		snprintf(addr->text, sizeof addr->text, "%s:%u", host, addr_port(addr));
+		snprintf(addr->text, sizeof addr->text, "%s:%u", host, port_of(addr));
 	}
 }
 
@@ -106,18 +111,6 @@ bool addr_is_loopback(const struct addr *addr)
 	if (addr->sa.sa_family == AF_INET6)
 		return IN6_IS_ADDR_LOOPBACK(&addr->v6.sin6_addr);
 	return ntohl(addr->v4.sin_addr.s_addr) >> 24 == 127;
-}
-
-bool addr_is_wildcard(const struct addr *addr)
-{
-	if (addr->sa.sa_family == AF_INET6)
-		return IN6_IS_ADDR_UNSPECIFIED(&addr->v6.sin6_addr);
-	return addr->v4.sin_addr.s_addr == htonl(INADDR_ANY);
-}
-
-uint16_t addr_port(const struct addr *addr)
-{
-	return ntohs(addr->sa.sa_family == AF_INET6 ? addr->v6.sin6_port : addr->v4.sin_port);
 }
 
 void addr_set_port(struct addr *addr, uint16_t port)

@@ -40,8 +40,6 @@ int addr_parse_all(struct addr *addrs, unsigned max, const char *text, struct er
 void addr_from(struct addr *addr, const struct sockaddr *sa);
 
 bool addr_is_loopback(const struct addr *addr);
-bool addr_is_wildcard(const struct addr *addr);
-uint16_t addr_port(const struct addr *addr);
 
 /* Sets the port, in host order, and text. */
 void addr_set_port(struct addr *addr, uint16_t port);

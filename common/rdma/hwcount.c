@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* Names of several drivers: of mlx5, of rxe, of mlx4 (diag_counters), and those of the
- * InfiniBand standard. */
-const struct hwcount_meaning hwcount_meanings[] = {
+ * InfiniBand standard.  Ends with a NULL name. */
+static const struct hwcount_meaning meanings[] = {
 	{ "out_of_sequence", "packets came out of order: some were lost on the way", true },
 	{ "packet_seq_err", "the peer asked for packets again: some were lost on the way", true },
 	{ "duplicate_request", "a request came again: its answer was lost or late", true },
@@ -72,11 +72,11 @@ const struct hwcount_meaning hwcount_meanings[] = {
 	{ NULL, NULL, false },
 };
 
-_Static_assert(sizeof hwcount_meanings / sizeof hwcount_meanings[0] <= HWCOUNT_MAX, "hwcount");
+_Static_assert(sizeof meanings / sizeof meanings[0] <= HWCOUNT_MAX, "hwcount");
 
 const struct hwcount_meaning *hwcount_find(const char *name)
 {
-	for (const struct hwcount_meaning *m = hwcount_meanings; m->name; m++)
+	for (const struct hwcount_meaning *m = meanings; m->name; m++)
 		if (!strcmp(m->name, name))
 			return m;
 	return NULL;
@@ -104,7 +104,7 @@ static void read_folder(const char *folder, struct hwcount *counts)
 	while (dir && (entry = readdir(dir))) {
 		const struct hwcount_meaning *m = hwcount_find(entry->d_name);
 		if (m && m->trouble)
-			read_file(folder, m->name, &counts->value[m - hwcount_meanings]);
+			read_file(folder, m->name, &counts->value[m - meanings]);
 	}
 	if (dir)
 		closedir(dir);
@@ -136,13 +136,13 @@ const char *hwcount_changes(const char *device, unsigned port, const struct hwco
 
 	buf[0] = '\0';
 	hwcount_read(device, port, &now);
-	for (unsigned i = 0; hwcount_meanings[i].name && used < buf_bytes; i++) {
+	for (unsigned i = 0; meanings[i].name && used < buf_bytes; i++) {
 		if (now.value[i] <= before->value[i])
 			continue;
 		int n = snprintf(buf + used, buf_bytes - used, "%s%s +%llu (%s)", used ? ", " : "",
-				 hwcount_meanings[i].name,
+				 meanings[i].name,
 				 (unsigned long long)(now.value[i] - before->value[i]),
-				 hwcount_meanings[i].meaning);
+				 meanings[i].meaning);
 		used += n > 0 ? (size_t)n : 0;
 	}
 	return buf;

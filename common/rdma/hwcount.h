@@ -16,15 +16,12 @@ struct hwcount_meaning {
 	bool trouble; /* one that rises says that something is wrong */
 };
 
-/* Ends with a NULL name. */
-extern const struct hwcount_meaning hwcount_meanings[];
-
 /* NULL: a counter that is not known here. */
 const struct hwcount_meaning *hwcount_find(const char *name);
 
 #define HWCOUNT_MAX 64
 
-/* Counters of trouble at some moment, in the order of hwcount_meanings. */
+/* Counters of trouble at some moment, in an order of hwcount.c's own. */
 struct hwcount {
 	uint64_t value[HWCOUNT_MAX];
 };

@@ -117,9 +117,8 @@ int sv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 int sv_destroy_qp(struct ibv_qp *qp);
 
 /* Extended verbs.  On the software device their inline functions in
- * <infiniband/verbs.h> find these through the context, but sv_qp_to_qp_ex(). */
-int sv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
-		       struct ibv_device_attr_ex *attr, size_t attr_bytes);
+ * <infiniband/verbs.h> find these, and ibv_query_device_ex()'s, through the context, but
+ * sv_qp_to_qp_ex(). */
 struct ibv_cq_ex *sv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 struct ibv_qp *sv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp_ex *sv_qp_to_qp_ex(struct ibv_qp *qp);

@@ -97,7 +97,7 @@ static int step(struct sv_id *id, enum ibv_qp_state state)
 	return sv_modify_qp(id->id.qp, &attr, mask);
 }
 
-int sv_cm_qp_to_init(struct sv_id *id)
+static int to_init(struct sv_id *id)
 {
 	return step(id, IBV_QPS_INIT);
 }
@@ -192,7 +192,7 @@ static int make_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	if (!id->qp) {
 		ret = errno;
 	} else {
-		ret = sv_cm_qp_to_init(sv_id_of(id));
+		ret = to_init(sv_id_of(id));
 		if (ret)
 			sv_destroy_qp(id->qp);
 	}

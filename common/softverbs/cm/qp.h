@@ -6,7 +6,6 @@
 
 #include "common/softverbs/cm/id.h"
 
-int sv_cm_qp_to_init(struct sv_id *id);
 int sv_cm_qp_to_rts(struct sv_id *id);
 int sv_cm_qp_to_error(struct sv_id *id);
 

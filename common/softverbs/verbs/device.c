@@ -157,8 +157,9 @@ static void copy_out(void *to, size_t to_bytes, const void *from, size_t bytes)
 	memcpy(to, from, bytes < to_bytes ? bytes : to_bytes);
 }
 
-int sv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
-		       struct ibv_device_attr_ex *attr, size_t attr_bytes)
+static int query_device_ex(struct ibv_context *context,
+			   const struct ibv_query_device_ex_input *input,
+			   struct ibv_device_attr_ex *attr, size_t attr_bytes)
 {
 	struct ibv_device_attr_ex all = { 0 };
 
@@ -202,7 +203,7 @@ static void set_ops(struct verbs_context *vctx)
 	struct ibv_context *context = &vctx->context;
 
 	vctx->query_port = query_port_ex;
-	vctx->query_device_ex = sv_query_device_ex;
+	vctx->query_device_ex = query_device_ex;
 	vctx->query_rt_values = query_rt_values;
 	vctx->create_cq_ex = sv_create_cq_ex;
 	vctx->create_qp_ex = sv_create_qp_ex;
