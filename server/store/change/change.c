@@ -70,11 +70,6 @@ void work_leave_unchanged(struct store_worker *w, struct work *k)
 	work_leave(w, k);
 }
 
-const struct layout_item *work_unexpired(const struct store *s, const struct work *k)
-{
-	return k->old && !item_is_expired(s, k->old) ? k->old : NULL;
-}
-
 bool change_holds(const struct store_change *c, const struct layout_item *old)
 {
 	if ((c->flags & WIRE_IF_ABSENT) && old)

@@ -13,7 +13,7 @@
 
 #include "common/hash.h"
 #include "common/wire.h"
-#include "server/store/item/context.h"
+#include "server/store/item/item.h"
 #include "server/table/index_entry.h"
 
 /* What operations return beside an enum wire_status. */
@@ -85,7 +85,11 @@ void work_leave(struct store_worker *worker, struct work *work);
 void work_leave_unchanged(struct store_worker *worker, struct work *work);
 
 /* The old item, if its time is not over; or NULL. */
-const struct layout_item *work_unexpired(const struct store *store, const struct work *work);
+static inline const struct layout_item *work_unexpired(const struct store *s, const struct work *k)
+{
+	return k->old && !item_is_expired(s, k->old) ? k->old : NULL;
+}
+
 /* Whether the change's conditions hold; old: as of work_unexpired(). */
 bool change_holds(const struct store_change *change, const struct layout_item *old);
 /* What the entry names now. */
