@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "common/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 /* The length of what stands in the text: vsnprintf tells what it wanted. */
 __attribute__((format(printf, 2, 0)))
@@ -30,15 +30,16 @@ int err_set(struct err *err, int code, const char *format, ...)
 
 int err_set_errno(struct err *err, int code, int errno_value, const char *format, ...)
 {
-	char words[128];
+	int before = errno;
 	va_list args;
 	size_t used;
 
 	va_start(args, format);
 	used = set_text(err, format, args);
 	va_end(args);
-	/* The GNU strerror_r: it may return a string of its own. */
-	snprintf(err->text + used, sizeof err->text - used, ": %s",
-		 strerror_r(errno_value, words, sizeof words));
+	/* %m: there are two strerror_r(), and which one it is differs among C libraries. */
+	errno = errno_value;
+	snprintf(err->text + used, sizeof err->text - used, ": %m");
+	errno = before;
 	return code;
 }

@@ -8,12 +8,14 @@
 #include "bench/run/driver.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bench/measure/stopwatch.h"
 #include "bench/run/meeting.h"
@@ -34,8 +36,8 @@ struct driver {
 	unsigned started;
 	bool ready; /* what follows is there */
 	struct meeting meeting;
-	sem_t through; /* a worker has done its share */
-	uint64_t end;  /* of the operations' indexes */
+	int through;  /* an eventfd(2): how many workers have done their share */
+	uint64_t end; /* of the operations' indexes */
 
 	struct store_session *session; /* for the server's figures */
 	struct store_stats before;
@@ -94,7 +96,7 @@ static void *thread_main(void *arg)
 	meeting_wait(&d->meeting); /* the measurement begins */
 	if (!w->failed && !atomic_load(&d->shared.stop))
 		measure(d, w);
-	sem_post(&d->through);
+	eventfd_write(d->through, 1);
 	return NULL;
 }
 
@@ -175,13 +177,16 @@ static void tick(struct driver *d, bool last)
 static void watch(struct driver *d)
 {
 	uint64_t next_ns = d->shared.start_ns + TICK_NS;
-	unsigned through = 0;
+	eventfd_t through = 0, more;
 
 	while (through < d->started) {
-		struct timespec until = { (time_t)(next_ns / TICK_NS), (long)(next_ns % TICK_NS) };
-		if (sem_clockwait(&d->through, CLOCK_MONOTONIC, &until) == 0) {
-			through++;
-		} else if (errno == ETIMEDOUT) {
+		struct pollfd fd = { .fd = d->through, .events = POLLIN };
+		uint64_t now_ns = clock_ns(), left_ns = next_ns > now_ns ? next_ns - now_ns : 0;
+		struct timespec left = { (time_t)(left_ns / TICK_NS), (long)(left_ns % TICK_NS) };
+		int ready = ppoll(&fd, 1, &left, NULL);
+		if (ready > 0 && eventfd_read(d->through, &more) == 0) {
+			through += more;
+		} else if (ready == 0) {
 			tick(d, false);
 			next_ns += TICK_NS;
 		}
@@ -290,7 +295,9 @@ static int driver_init(struct driver *d, const struct driver_config *c, struct e
 		return err_set(err, -1, "out of memory for %u threads", c->threads);
 	for (int kind = 0; kind < OP_KINDS; kind++)
 		histogram_clear(&d->last[kind]);
-	sem_init(&d->through, 0, 0);
+	d->through = eventfd(0, EFD_CLOEXEC);
+	if (d->through < 0)
+		return err_set_errno(err, -1, errno, "eventfd");
 	meeting_init(&d->meeting, c->threads + 1);
 	d->ready = true;
 	return 0;
@@ -304,7 +311,7 @@ static void driver_clear(struct driver *d)
 		worker_clear(&d->workers[i]);
 	if (d->ready) {
 		meeting_clear(&d->meeting);
-		sem_destroy(&d->through);
+		close(d->through);
 	}
 	free(d->workers);
 	free(d->threads);
