@@ -36,7 +36,7 @@ AS_IF([test "$with_$2" != no], [
 			kvd_missing_fedora="$kvd_missing_fedora $6"
 		])
 		with_$2=no
-		with_$2_why="no; for it install $5 (Debian, Ubuntu) or $6 (Fedora)"
+		with_$2_why="no; for it install $5 (Debian, Ubuntu) or $6 (Fedora): $3"
 	])
 ])
 ])
@@ -47,6 +47,17 @@ $kvd_missing
 
 On Debian and Ubuntu:  apt-get install$kvd_missing_debian
 On Fedora:             dnf install$kvd_missing_fedora])])
+])
+
+# KVD_PYTHONDIR: sets with_pythondir to the folder of Python modules below the prefix, or to no.
+AC_DEFUN([KVD_PYTHONDIR], [
+AC_PATH_PROG([PYTHON3], [python3])
+with_pythondir=no
+AS_IF([test -n "$PYTHON3"], [
+	kvd_folder=`"$PYTHON3" -c 'import sysconfig
+print("/".join(sysconfig.get_path("purelib").split("/")@<:@-3:@:>@))' 2>/dev/null`
+	AS_CASE([$kvd_folder], [lib/python*/*-packages], [with_pythondir='${prefix}'/$kvd_folder])
+])
 ])
 
 # KVD_WARNINGS: sets WARN_CFLAGS.

@@ -4,7 +4,7 @@
 # builds everything anew.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 [ "$KVD_TEST_SCALE" -ge 100 ] || skip "it builds everything: at full size only"
-requires dpkg-buildpackage dh git dpkg-deb
+requires dpkg-buildpackage dh dh_python3 git dpkg-deb
 cd "$KVD_SOURCE" || fail "no source"
 git rev-parse --show-toplevel >/dev/null 2>&1 || skip "the source is no checkout"
 
@@ -19,9 +19,20 @@ for package in kvd kvd-tools libkvd0 libkvd-dev python3-kvd; do
 	dpkg-deb -x "$file" "$tmp/root" || fail "unpacking $package"
 	[ -n "$(dpkg-deb -f "$file" Depends)" ] || fail "$package depends on nothing"
 done
+# What pkg-config wants of the .pc file comes with the package that has it.
+for package in $(sed -n 's/^Requires.private: //p' "$tmp"/root/usr/lib/*/pkgconfig/kvd.pc); do
+	dpkg-deb -f "$tmp"/build/libkvd-dev_0.*.deb Depends | grep -Eq "(^|, )$package-dev(,|\$)" ||
+		fail "libkvd-dev doesn't depend on $package-dev"
+done
+if command -v lintian >/dev/null; then
+	lintian --allow-root --fail-on error,warning "$tmp"/build/*.changes || fail "lintian"
+else
+	say "no lintian"
+fi
 root=$tmp/root
 for file in usr/sbin/kvd usr/bin/kvcli usr/bin/kvbench usr/include/kvd.h etc/kvd/kvd.conf \
-	lib/systemd/system/kvd.service usr/lib/python3/dist-packages/kvd/__init__.py \
+	lib/systemd/system/kvd.service usr/lib/sysusers.d/kvd.conf usr/lib/tmpfiles.d/kvd.conf \
+	usr/share/doc/kvd/grafana.json usr/share/doc/kvd/kvd.conf.example usr/lib/python3/dist-packages/kvd/__init__.py \
 	usr/share/man/man8/kvd.8.gz usr/share/man/man3/kvd_get.3.gz \
 	usr/share/bash-completion/completions/kvcli; do
 	[ -e "$root/$file" ] || fail "no $file in any package"

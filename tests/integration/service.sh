@@ -59,7 +59,7 @@ fi
 # ---------------------------------------------------------------------- unit
 command -v systemd-analyze >/dev/null || skip "no systemd-analyze, to look at the unit"
 unit=$tmp/kvd.service
-sed "s|@sbindir@/kvd|$KVD_BUILD/kvd|" "$KVD_SOURCE/systemd/kvd.service.in" |
+sed "s|@sbindir@/kvd|$KVD_BUILD/kvd|; s|@sysconfdir@|/etc|" "$KVD_SOURCE/systemd/kvd.service.in" |
 	grep -v '^Documentation=' >"$unit" # of pages that need not be installed
 systemd-analyze verify "$unit" 2>"$tmp/err" || { cat "$tmp/err"; fail "systemd-analyze verify"; }
 ! grep -q "$unit\|kvd.service" "$tmp/err" || { cat "$tmp/err"; fail "systemd-analyze verify"; }
