@@ -98,6 +98,7 @@ run_shown() {
 	command=$(small "$1")
 	case $command in
 	./quickstart* | ./runtests*) left=$((left + 1)); [ -x "$KVD_SOURCE/${command%% *}" ] || fail "no $command" ;; # they run this
+	./bootstrap | ./configure* | make | 'make install' | ldconfig | systemd-sysusers*) left=$((left + 1)) ;; # tests/integration/install.sh
 	'modprobe rdma_rxe' | 'rdma link add'*) left=$((left + 1)) ;; # by tests/vm/guest, in a kernel of its own
 	*ADDRESS-OF-*) left=$((left + 1)) ;;                          # the same
 	export\ LD_PRELOAD=* | ibv_rc_pingpong* | *\ ./client) left=$((left + 1)) ;; # tests/conformance/check runs them

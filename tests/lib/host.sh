@@ -73,10 +73,46 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
+# apt, dnf, or nothing for a host whose packages have other names.
+package_manager() {
+	if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
+		echo apt
+	elif command -v dnf >/dev/null && command -v rpm >/dev/null; then
+		echo dnf
+	fi
+}
+
+# name_for MANAGER PACKAGE: Debian's name is Fedora's, or what stands here; nothing for what
+# Fedora does without.
+name_for() {
+	local bare=${2#lib}
+	[ "$1" = dnf ] || { echo "$2"; return; }
+	case $2 in
+	g++) echo gcc-c++ ;;
+	libc6-dev) echo glibc-devel ;;
+	pkg-config) echo pkgconf-pkg-config ;;
+	libibverbs-dev | librdmacm-dev) echo rdma-core-devel ;;
+	libnuma-dev) echo numactl-devel ;;
+	libjemalloc-dev | libxxhash-dev | librocksdb-dev | libhiredis-dev) echo "${bare%-dev}-devel" ;;
+	libmemcached-dev) echo libmemcached-awesome-devel ;;
+	lib*-dev) echo "${2%-dev}-devel" ;;
+	ibverbs-utils) echo libibverbs-utils ;;
+	rdmacm-utils) echo librdmacm-utils ;;
+	iproute2) echo iproute ;;
+	procps) echo procps-ng ;;
+	xz-utils) echo xz ;;
+	mypy) echo python3-mypy ;;
+	musl-tools) echo musl-gcc ;;
+	debhelper | dh-python | lintian) ;; # for Debian's packages
+	*) echo "$2" ;;
+	esac
+}
+
+# is_installed MANAGER PACKAGE, by that manager's name.
 is_installed() {
-	case $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) in
-	installed) return 0 ;;
-	*) return 1 ;;
+	case $1 in
+	dnf) rpm -q --quiet --whatprovides "$2" >/dev/null 2>&1 ;;
+	*) [ "$(dpkg-query -W -f '${db:Status-Status}' "$2" 2>/dev/null)" = installed ] ;;
 	esac
 }
 
@@ -90,27 +126,46 @@ apt_install() {
 	apt_get update && apt_get install --no-install-recommends "$@"
 }
 
-# need_packages PACKAGE...: Debian's names. Elsewhere configure says what is missing.
+# Those that there are: configure says which of the others it can't do without.
+dnf_install() {
+	as_root dnf -y install --setopt=install_weak_deps=False --setopt=strict=0 "$@"
+}
+
+# Red Hat Enterprise Linux and what is made from it.
+is_rhel() {
+	[ -r "${1:-/etc/os-release}" ] &&
+		(. "${1:-/etc/os-release}" && case " ${ID-} ${ID_LIKE-} " in *\ rhel\ *) ;; *) false ;; esac)
+}
+
+# need_packages PACKAGE...: Debian's names. On a host with other packages configure says what
+# is missing.
 need_packages() {
-	local p missing=()
-	if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+	local p name manager missing=()
+	manager=$(package_manager)
+	if [ -z "$manager" ]; then
 		command -v autoreconf >/dev/null && command -v pkg-config >/dev/null && return
-		say "This is neither Debian nor Ubuntu, so nothing is installed for you. On Fedora:"
-		say "  dnf install gcc make autoconf automake libtool pkgconf-pkg-config rdma-core-devel \\"
-		say "      jemalloc-devel xxhash-devel libsodium-devel numactl-devel libedit-devel libmicrohttpd-devel \\"
-		say "      rocksdb-devel libcmocka-devel clang"
-		exit 1
+		die "This is neither Debian nor Fedora nor made from them, so nothing is installed for you:" \
+			"./bootstrap and ./configure say what is missing."
 	fi
 	for p in "$@"; do
-		is_installed "$p" || missing+=("$p")
+		name=$(name_for "$manager" "$p")
+		[ -n "$name" ] && ! is_installed "$manager" "$name" || continue
+		case " ${missing[*]-} " in *" $name "*) ;; *) missing+=("$name") ;; esac
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	say "  Not installed: ${missing[*]}"
 	if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
-		die "Run this as root, or install them: apt-get install ${missing[*]}"
+		die "Run this as root, or install them: ${manager/apt/apt-get} install ${missing[*]}"
 	fi
 	[ "$(id -u)" = 0 ] || sudo -v || die "sudo is needed to install them."
-	step 900 packages "apt-get install (${#missing[@]} packages)" apt_install "${missing[@]}"
+	if [ "$manager" = dnf ]; then
+		! is_rhel || say "  Some of them are in EPEL and CRB (CodeReady Builder), which have to be enabled:
+    dnf config-manager --set-enabled crb && dnf install epel-release
+    (on RHEL itself: subscription-manager repos --enable codeready-builder-for-rhel-..., then EPEL's package)"
+		step 1800 packages "dnf install (${#missing[@]} packages)" dnf_install "${missing[@]}"
+	else
+		step 900 packages "apt-get install (${#missing[@]} packages)" apt_install "${missing[@]}"
+	fi
 }
 
 packages_build="gcc libc6-dev make autoconf automake libtool pkg-config libibverbs-dev
@@ -136,10 +191,13 @@ prepare() {
 	! bootstrap_needed || step 300 bootstrap "bootstrap" "$top/bootstrap"
 }
 
+# What was compiled for other options is no longer right.
 configure_in() {
 	local dir=$1
 	shift
-	mkdir -p "$dir" && cd "$dir" && "$top/configure" "$@" && echo "$*" >configured
+	mkdir -p "$dir" && cd "$dir" || return
+	[ ! -e Makefile ] || make clean
+	"$top/configure" "$@" && echo "$*" >configured
 }
 
 # build_tree NAME CONFIGURE-ARG...: configures (if need be) and builds build/NAME.
@@ -152,4 +210,13 @@ build_tree() {
 		step 300 "$name-configure" "$name: configure" configure_in "$dir" "$@" || return
 	fi
 	step 1200 "$name-make" "$name: make" make -C "$dir" -j"$jobs" all
+}
+
+# build_default: builds build/default as it was configured, by whomever and with whatever;
+# with configure's defaults where it wasn't. A tree that ./runtests has configured stays as
+# it wants it, with warnings that are errors, and is not built twice.
+build_default() {
+	local configured=$top/build/default/configured words=()
+	[ ! -s "$configured" ] || read -ra words <"$configured"
+	build_tree default ${words[@]+"${words[@]}"}
 }
