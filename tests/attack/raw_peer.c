@@ -291,7 +291,8 @@ static void fill_exchange(const struct raw_conn *c, const struct credentials *wh
 
 void raw_make_hello(struct raw_conn *c, const struct credentials *who)
 {
-	struct wire_request q = { .request_id = 1, .op = WIRE_HELLO, .value_checksum = 42 };
+	struct wire_request q = { .request_id = 1, .op = WIRE_HELLO, .value_checksum = 42,
+				  .value_addr = c->lent_addr, .value_rkey = c->lent_rkey };
 	struct wire_signed text;
 	struct auth_exchange x;
 

@@ -46,6 +46,8 @@ struct raw_conn {
 	struct wire_welcome welcome;
 	uint8_t hello[sizeof(struct wire_request) + WIRE_NAME_BYTES_MAX + WIRE_PROOF_BYTES];
 	uint32_t hello_bytes;
+	uint64_t lent_addr; /* what the hello says that kvd may READ; 0: nothing */
+	uint32_t lent_rkey;
 	bool gone; /* kvd ended it */
 };
 

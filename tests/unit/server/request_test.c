@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Each request of wire.h as kvd answers it, and what it ends a connection for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "common/hash.h"
+#include "tests/lib/peer.h"
+
+#define CREDITS 32 /* kvd's, where a client asks for none */
+
+static struct kvd kvd;
+static struct peer peer;
+
+static int begin(void **state)
+{
+	(void)state;
+	kvd_start(&kvd, (const char *const[]){ "--memory", "32M", "--workers", "2", "--slow", "1",
+					       "--log-level", "error", "--handshakes", "0", NULL });
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	return kvd_stop(&kvd);
+}
+
+static int enter(void **state)
+{
+	(void)state;
+	peer_enter(&peer, &kvd);
+	return 0;
+}
+
+/* Without a key, for the next. */
+static int leave(void **state)
+{
+	struct wire_request q = { .op = WIRE_FLUSH };
+
+	(void)state;
+	if (!peer.c.gone) {
+		do {
+			q.version = peer.reply.op == WIRE_FLUSH ? peer.reply.version : 0;
+			if (peer_ask(&peer, &q, NULL, NULL) != WIRE_OK)
+				return -1;
+		} while (peer.reply.version);
+	}
+	peer_leave(&peer);
+	return 0;
+}
+
+#define ask(name, key, value, ...) \
+	peer_ask_text(&peer, (struct wire_request){ .op = WIRE_##name, __VA_ARGS__ }, key, value)
+
+static void expect_text(const char *key, const char *value)
+{
+	assert_int_equal(ask(GET, key, NULL, 0), WIRE_OK);
+	assert_int_equal(peer.reply.value_bytes, strlen(value));
+	assert_memory_equal(peer.payload, value, strlen(value));
+}
+
+static void test_welcome(void **state)
+{
+	const struct wire_welcome *w = &peer.c.welcome;
+
+	(void)state;
+	assert_int_equal(w->workers, 2);
+	assert_int_equal(w->credits, CREDITS);
+	assert_int_equal(w->role, ROLE_ADMIN);
+	assert_int_equal(w->message_bytes_max, WIRE_MESSAGE_BYTES_MAX);
+	assert_int_equal(w->hints_every, 0);
+	assert_true(w->table_rkey && w->lock_rkey && w->stripes && w->connection_id);
+	/* And what it says is so. */
+	assert_int_equal(raw_reach(&peer.c, IBV_WR_RDMA_READ, w->table_addr, w->table_rkey, 64),
+			 IBV_WC_SUCCESS);
+	assert_int_equal(peer_lock_word(&peer, w->stripes - 1), 0);
+}
+
+static void test_put_get(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(GET, "k", NULL, 0), WIRE_NOT_FOUND);
+	assert_int_equal(ask(PUT, "k", "one", 0), WIRE_OK);
+	uint64_t version = peer.reply.version;
+	assert_true(version && peer.reply.bucket != ~0ull && peer.reply.word);
+	assert_true(peer.reply.clock_ms && peer.reply.buckets);
+	expect_text("k", "one");
+	assert_int_equal(peer.reply.version, version);
+	assert_int_equal(ask(PUT, "k", "two", 0), WIRE_OK);
+	assert_true(peer.reply.version > version);
+	expect_text("k", "two");
+	assert_int_equal(ask(GET, "k", NULL, .flags = WIRE_HEAD), WIRE_OK);
+	assert_int_equal(peer.reply.value_bytes, 3);
+	assert_int_equal(ask(GET, "none", NULL, .flags = WIRE_HEAD), WIRE_NOT_FOUND);
+	assert_int_equal(ask(DELETE, "k", NULL, 0), WIRE_OK);
+	assert_int_equal(ask(DELETE, "k", NULL, 0), WIRE_NOT_FOUND);
+	assert_int_equal(ask(GET, "k", NULL, 0), WIRE_NOT_FOUND);
+}
+
+static void test_conditions(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(PUT, "k", "a", .flags = WIRE_IF_PRESENT), WIRE_CONDITION);
+	assert_int_equal(ask(PUT, "k", "a", .flags = WIRE_IF_ABSENT), WIRE_OK);
+	uint64_t version = peer.reply.version;
+	assert_int_equal(ask(PUT, "k", "b", .flags = WIRE_IF_ABSENT), WIRE_CONDITION);
+	assert_int_equal(peer.reply.version, version);
+	assert_int_equal(ask(PUT, "k", "b", .flags = WIRE_IF_VERSION, .version = version + 1),
+			 WIRE_CONDITION);
+	assert_int_equal(peer.reply.version, version);
+	expect_text("k", "a");
+	assert_int_equal(ask(PUT, "k", "b", .flags = WIRE_IF_VERSION, .version = version), WIRE_OK);
+	assert_int_equal(ask(DELETE, "k", NULL, .flags = WIRE_IF_VERSION, .version = version),
+			 WIRE_CONDITION);
+	expect_text("k", "b");
+}
+
+static void test_expiry(void **state)
+{
+	uint64_t end = raw_now_ms() + PEER_PATIENCE_MS;
+	int status;
+
+	(void)state;
+	assert_int_equal(ask(PUT, "k", "a", .ttl_ms = 3600000), WIRE_OK);
+	expect_text("k", "a");
+	assert_int_equal(peer.reply.word - peer.reply.clock_ms <= 3600000, true);
+	assert_int_equal(ask(TOUCH, "k", NULL, .ttl_ms = 1), WIRE_OK);
+	while ((status = ask(GET, "k", NULL, 0)) == WIRE_OK && raw_now_ms() < end)
+		;
+	assert_int_equal(status, WIRE_NOT_FOUND);
+	assert_int_equal(ask(TOUCH, "k", NULL, .ttl_ms = 1), WIRE_NOT_FOUND);
+}
+
+static int incr(const char *key, int64_t delta, int64_t initial, unsigned flags)
+{
+	struct wire_incr value = { delta, initial };
+	struct wire_request q = { .op = WIRE_INCR, .flags = (uint8_t)flags,
+				  .key_bytes = (uint16_t)strlen(key), .value_bytes = sizeof value };
+
+	return peer_ask(&peer, &q, key, &value);
+}
+
+static void test_compute(void **state)
+{
+	(void)state;
+	assert_int_equal(incr("n", 2, 40, 0), WIRE_NOT_FOUND);
+	assert_int_equal(incr("n", 2, 40, WIRE_INITIAL), WIRE_OK);
+	assert_int_equal(peer.reply.value_bytes, 42);
+	assert_int_equal(incr("n", -43, 0, 0), WIRE_OK);
+	assert_true((int64_t)peer.reply.value_bytes == -1);
+	expect_text("n", "-1");
+	assert_int_equal(incr("n", INT64_MIN, 0, 0), WIRE_ERANGE);
+	expect_text("n", "-1");
+	assert_int_equal(ask(APPEND, "n", "x", 0), WIRE_OK);
+	expect_text("n", "-1x");
+	assert_int_equal(incr("n", 1, 0, 0), WIRE_ENUMBER);
+	assert_int_equal(ask(APPEND, "new", "y", 0), WIRE_OK);
+	expect_text("new", "y");
+	/* An operand of another length. */
+	assert_int_equal(ask(INCR, "n", "short", 0), WIRE_EINVALID);
+}
+
+/* Builds a transaction; its length. */
+static size_t add_txn(uint8_t *at, enum wire_txn_kind kind, uint64_t version, const char *key,
+		      const char *value)
+{
+	struct wire_txn head = { .version = version, .kind = (uint8_t)kind,
+				 .key_bytes = (uint16_t)strlen(key),
+				 .value_bytes = (uint32_t)strlen(value) };
+
+	memcpy(at, &head, sizeof head);
+	memcpy(at + sizeof head, key, head.key_bytes);
+	memcpy(at + sizeof head + head.key_bytes, value, head.value_bytes);
+	return sizeof head + head.key_bytes + head.value_bytes;
+}
+
+static int txn(const uint8_t *text, size_t bytes, unsigned keys)
+{
+	struct wire_request q = { .op = WIRE_TXN, .version = keys, .value_bytes = bytes };
+
+	return peer_ask(&peer, &q, NULL, text);
+}
+
+static void test_txn(void **state)
+{
+	uint8_t text[512];
+	size_t n;
+
+	(void)state;
+	n = add_txn(text, WIRE_TXN_PUT, WIRE_TXN_ABSENT, "a", "1");
+	n += add_txn(text + n, WIRE_TXN_PUT, WIRE_TXN_ANY, "b", "2");
+	assert_int_equal(txn(text, n, 2), WIRE_OK);
+	uint64_t version = peer.reply.version;
+	expect_text("a", "1");
+	expect_text("b", "2");
+	/* One check fails: which, and nothing is done. */
+	n = add_txn(text, WIRE_TXN_DELETE, WIRE_TXN_ANY, "a", "");
+	n += add_txn(text + n, WIRE_TXN_CHECK, version + 1, "b", "");
+	assert_int_equal(txn(text, n, 2), WIRE_CONDITION);
+	assert_int_equal(peer.reply.value_bytes, 1);
+	expect_text("a", "1");
+	n = add_txn(text, WIRE_TXN_DELETE, WIRE_TXN_ANY, "a", "");
+	n += add_txn(text + n, WIRE_TXN_CHECK, version, "b", "");
+	assert_int_equal(txn(text, n, 2), WIRE_OK);
+	assert_int_equal(ask(GET, "a", NULL, 0), WIRE_NOT_FOUND);
+	/* What does not fit its message: more keys, fewer, none, too many. */
+	assert_int_equal(txn(text, n, 3), WIRE_EINVALID);
+	assert_int_equal(txn(text, n, 1), WIRE_EINVALID);
+	assert_int_equal(txn(text, n, 0), WIRE_EINVALID);
+	assert_int_equal(txn(text, n, LAYOUT_TXN_KEYS_MAX + 1), WIRE_EINVALID);
+	n = add_txn(text, WIRE_TXN_DELETE, WIRE_TXN_ANY, "b", "value");
+	assert_int_equal(txn(text, n, 1), WIRE_EINVALID);
+	n = add_txn(text, WIRE_TXN_DELETE + 1, WIRE_TXN_ANY, "b", "");
+	assert_int_equal(txn(text, n, 1), WIRE_EINVALID);
+	expect_text("b", "2");
+}
+
+static void test_small_ones(void **state)
+{
+	uint32_t hints[2] = { 1, 2 };
+	struct wire_request q = { .op = WIRE_HINTS, .value_bytes = sizeof hints };
+
+	(void)state;
+	assert_int_equal(ask(PING, NULL, NULL, 0), WIRE_OK);
+	assert_int_equal(ask(PING, NULL, "some length", 0), WIRE_OK);
+	assert_int_equal(ask(RELEASE, NULL, NULL, 0), WIRE_OK);
+	assert_int_equal(ask(BACKUP, "/tmp/x", NULL, 0), WIRE_EUNSUPPORTED);
+	/* Passed over where kvd is no cache. */
+	assert_int_equal(peer_ask(&peer, &q, NULL, hints), WIRE_OK);
+	uint64_t before = peer_stat(&peer, "failed");
+	assert_int_equal(ask(BACKUP, "/tmp/x", NULL, 0), WIRE_EUNSUPPORTED);
+	assert_int_equal(peer_stat(&peer, "failed"), before + 1);
+}
+
+/* ------------------------------------------------------- values of any length */
+
+/* What the peer lends for its values; kvd reads what it holds before that. */
+static uint8_t *lent(void)
+{
+	return peer.lent + LAYOUT_HELD_MAX * sizeof *peer.held;
+}
+
+static void fill(size_t bytes, unsigned seed)
+{
+	for (size_t i = 0; i < bytes; i++)
+		lent()[i] = (uint8_t)(i * 31 + i / 4096 + seed);
+}
+
+static struct wire_segment segment(size_t at, uint64_t bytes)
+{
+	return (struct wire_segment){ .addr = (uintptr_t)lent() + at, .bytes = bytes,
+				      .rkey = peer.lent_mr->rkey };
+}
+
+static struct wire_request pull_of(enum wire_op op, const char *key, uint64_t bytes, unsigned count)
+{
+	return (struct wire_request){ .op = (uint8_t)op, .flags = WIRE_PULL,
+				      .key_bytes = (uint16_t)strlen(key), .value_bytes = bytes,
+				      .segments = count, .value_checksum = hash_bytes(lent(), bytes) };
+}
+
+/* A GET of a long value is told where its copy is, which is READ. */
+static void expect_lent(const char *key, size_t bytes)
+{
+	const struct wire_welcome *w = &peer.c.welcome;
+
+	assert_int_equal(ask(GET, key, NULL, 0), WIRE_OK);
+	assert_int_equal(peer.reply.value_bytes, bytes);
+	assert_true(peer.reply.flags & WIRE_COPY);
+	uint64_t units = w->table_bytes / LAYOUT_UNIT_BYTES, mask = 1;
+	while (mask < units)
+		mask = mask << 1 | 1;
+	uint64_t at = w->table_addr + layout_word_offset(peer.reply.word, mask) +
+		      offsetof(struct layout_item, data) + strlen(key);
+	for (size_t done = 0; done < bytes;) {
+		uint32_t n = bytes - done < RAW_REACH ? (uint32_t)(bytes - done) : RAW_REACH;
+		assert_int_equal(raw_reach(&peer.c, IBV_WR_RDMA_READ, at + done, w->table_rkey, n),
+				 IBV_WC_SUCCESS);
+		assert_memory_equal(peer.raw.reach, lent() + done, n);
+		done += n;
+	}
+	assert_int_equal(ask(RELEASE, NULL, NULL, 0), WIRE_OK);
+}
+
+static void test_pull(void **state)
+{
+	size_t bytes = 3u << 20; /* several READs */
+	struct wire_request q;
+	struct wire_segment one;
+
+	(void)state;
+	fill(bytes, 0);
+	q = pull_of(WIRE_PUT, "long", bytes, 1);
+	one = segment(0, bytes);
+	assert_int_equal(peer_ask(&peer, &q, "long", &one), WIRE_OK);
+	assert_true(peer.reply.version);
+	expect_lent("long", bytes);
+	assert_true(peer_stat(&peer, "pulls") >= 1);
+	assert_true(peer_stat(&peer, "pull_bytes") >= bytes);
+}
+
+static void test_pull_pieces(void **state)
+{
+	struct wire_segment pieces[WIRE_SEGMENTS_MAX];
+	size_t at = 0, lengths[3] = { 1, 10000, 77 };
+	struct wire_request q;
+
+	(void)state;
+	fill(WIRE_SEGMENTS_MAX * 10000, 1);
+	for (unsigned i = 0; i < WIRE_SEGMENTS_MAX; i++) {
+		pieces[i] = segment(at, lengths[i % 3]);
+		at += lengths[i % 3];
+	}
+	q = pull_of(WIRE_PUT, "pieces", at, WIRE_SEGMENTS_MAX);
+	assert_int_equal(peer_ask(&peer, &q, "pieces", pieces), WIRE_OK);
+	expect_lent("pieces", at);
+}
+
+static void test_pull_append(void **state)
+{
+	struct wire_segment half;
+	struct wire_request q;
+
+	(void)state;
+	fill(20000, 2);
+	q = pull_of(WIRE_APPEND, "log", 12000, 1);
+	half = segment(0, 12000);
+	assert_int_equal(peer_ask(&peer, &q, "log", &half), WIRE_OK);
+	q = pull_of(WIRE_APPEND, "log", 8000, 1);
+	q.value_checksum = hash_bytes(lent() + 12000, 8000);
+	half = segment(12000, 8000);
+	assert_int_equal(peer_ask(&peer, &q, "log", &half), WIRE_OK);
+	expect_lent("log", 20000);
+}
+
+static void test_pull_refused(void **state)
+{
+	struct wire_request q;
+	struct wire_segment one;
+
+	(void)state;
+	fill(10000, 3);
+	one = segment(0, 10000);
+	q = pull_of(WIRE_PUT, "k", 10000, 1);
+	q.value_checksum++;
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_EPULL);
+	/* Pieces that are shorter, longer, or empty. */
+	q = pull_of(WIRE_PUT, "k", 10000, 1);
+	one.bytes = 9999;
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_EINVALID);
+	one.bytes = 10001;
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_EINVALID);
+	one.bytes = 0;
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_EINVALID);
+	/* More than any value, more than there is memory. */
+	q.value_bytes = LAYOUT_VALUE_BYTES_MAX + 1;
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_ETOOBIG);
+	q.op = WIRE_APPEND;
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_ETOOBIG);
+	q.op = WIRE_PUT;
+	q.value_bytes = 64 << 20;
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_EMEMORY);
+	assert_int_equal(ask(GET, "k", NULL, 0), WIRE_NOT_FOUND);
+	/* The conditions are looked at when it is there. */
+	assert_int_equal(ask(PUT, "k", "short", 0), WIRE_OK);
+	q = pull_of(WIRE_PUT, "k", 10000, 1);
+	q.flags |= WIRE_IF_ABSENT;
+	one = segment(0, 10000);
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_CONDITION);
+	expect_text("k", "short");
+}
+
+/* kvd's READ of what is not lent breaks the connection, and changes nothing. */
+static void test_pull_not_lent(void **state)
+{
+	struct wire_request q = pull_of(WIRE_PUT, "k", 10000, 1);
+	struct wire_segment one = segment(0, 10000);
+	struct peer other;
+
+	(void)state;
+	one.rkey ^= 0x5555;
+	assert_true(peer_say(&peer, &q, "k", &one));
+	assert_true(peer_is_ended(&peer));
+	peer_enter(&other, &kvd);
+	assert_int_equal(peer_ask_text(&other, (struct wire_request){ .op = WIRE_GET }, "k", NULL),
+			 WIRE_NOT_FOUND);
+	peer_leave(&other);
+}
+
+/* Who goes while kvd READs: nothing is left of it, and kvd goes on. */
+static void test_pull_hang_up(void **state)
+{
+	size_t bytes = 3u << 20;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		struct wire_request q = pull_of(WIRE_PUT, "k", bytes, 1);
+		struct wire_segment one = segment(0, bytes);
+		assert_true(peer_say(&peer, &q, "k", &one));
+		uint64_t id = peer.c.welcome.connection_id;
+		peer_leave(&peer);
+		peer_enter(&peer, &kvd);
+		assert_true(peer.c.welcome.connection_id > id);
+	}
+	fill(bytes, 4);
+	struct wire_request q = pull_of(WIRE_PUT, "k", bytes, 1);
+	struct wire_segment one = segment(0, bytes);
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_OK);
+	expect_lent("k", bytes);
+}
+
+/* The copy of a GET is its own: a change does not change it. */
+static void test_copy(void **state)
+{
+	char *text = malloc(8001);
+
+	(void)state;
+	memset(text, 'a', 8000);
+	text[8000] = '\0';
+	assert_int_equal(ask(PUT, "k", text, 0), WIRE_OK);
+	expect_text("k", text); /* fits a message */
+	memcpy(lent(), text, 8000);
+	struct wire_request q = pull_of(WIRE_APPEND, "k", 8000, 1);
+	struct wire_segment one = segment(0, 8000);
+	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_OK);
+	memcpy(lent() + 8000, text, 8000);
+	expect_lent("k", 16000);
+	/* One is kept at the most: the next GET, and the end, free it. */
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(ask(GET, "k", NULL, 0), WIRE_OK);
+		assert_true(peer.reply.flags & WIRE_COPY);
+	}
+	free(text);
+}
+
+/* ------------------------------------------------------------- pages of keys */
+
+#define KEYS 3000u
+
+static void put_many(void)
+{
+	char key[32];
+
+	for (unsigned i = 0; i < KEYS; i++) {
+		snprintf(key, sizeof key, "%s-%u", i % 3 ? "many" : "third", i);
+		assert_int_equal(ask(PUT, key, "value", 0), WIRE_OK);
+	}
+}
+
+/* Each key with the prefix once, in pages; how many pages. */
+static unsigned list(const char *prefix, unsigned expected)
+{
+	struct wire_request q = { .op = WIRE_KEYS, .key_bytes = (uint16_t)strlen(prefix) };
+	bool *seen = calloc(KEYS, sizeof *seen);
+	unsigned pages = 0, count = 0;
+
+	do {
+		q.version = pages++ ? peer.reply.version : 0;
+		assert_int_equal(peer_ask(&peer, &q, prefix, NULL), WIRE_OK);
+		for (size_t at = 0; at < peer.reply.value_bytes;) {
+			const struct wire_key *key = (const void *)(peer.payload + at);
+			unsigned i;
+			char text[32];
+			assert_int_equal(key->value_bytes, 5);
+			assert_in_range(key->key_bytes, strlen(prefix), sizeof text - 1);
+			assert_memory_equal(key->key, prefix, strlen(prefix));
+			snprintf(text, sizeof text, "%.*s", key->key_bytes, (const char *)key->key);
+			assert_int_equal(sscanf(strchr(text, '-'), "-%u", &i), 1);
+			assert_true(i < KEYS && !seen[i]);
+			seen[i] = true;
+			count++;
+			at += sizeof *key + key->key_bytes;
+		}
+		assert_in_range(pages, 1, KEYS);
+	} while (peer.reply.version);
+	free(seen);
+	assert_int_equal(count, expected);
+	return pages;
+}
+
+static void test_keys(void **state)
+{
+	(void)state;
+	put_many();
+	assert_true(list("", KEYS) > 5);
+	list("third", KEYS / 3);
+	list("none", 0);
+	assert_int_equal(peer_stat(&peer, "keys"), KEYS);
+}
+
+static void test_flush(void **state)
+{
+	struct wire_request q = { .op = WIRE_FLUSH };
+	unsigned pages = 0;
+
+	(void)state;
+	put_many();
+	do {
+		q.version = pages++ ? peer.reply.version : 0;
+		assert_int_equal(peer_ask(&peer, &q, NULL, NULL), WIRE_OK);
+	} while (peer.reply.version);
+	assert_true(pages > 5);
+	assert_int_equal(peer_stat(&peer, "keys"), 0);
+	list("", 0);
+}
+
+/* --------------------------------------------------------------- others' news */
+
+static void test_news(void **state)
+{
+	struct wire_news news;
+	struct peer other;
+
+	(void)state;
+	peer_enter(&other, &kvd);
+	assert_int_equal(ask(PUT, "own", "1", 0), WIRE_OK);
+	assert_int_equal(peer_ask_text(&other, (struct wire_request){ .op = WIRE_PUT }, "k", "1"),
+			 WIRE_OK);
+	uint64_t place = other.reply.bucket << 8 | (other.reply.flags & WIRE_SLOT_MASK);
+	assert_int_equal(ask(DELETE, "own", NULL, 0), WIRE_OK);
+	memcpy(&news, peer.payload, sizeof news);
+	assert_int_equal(news.place, place);
+	assert_int_equal(news.word, other.reply.word);
+	peer_leave(&other);
+}
+
+/* ------------------------------------------- what became of the last requests */
+
+static int fate_of(const struct peer *former, uint64_t secret, uint32_t request)
+{
+	return ask(FATE, NULL, NULL, .version = former->c.welcome.connection_id,
+		   .value_checksum = secret, .value_bytes = request);
+}
+
+static void test_fate(void **state)
+{
+	uint64_t end = raw_now_ms() + PEER_PATIENCE_MS;
+	struct peer former;
+	int status;
+
+	(void)state;
+	peer_enter(&former, &kvd);
+	assert_int_equal(peer_ask_text(&former, (struct wire_request){ .op = WIRE_PUT }, "k", "1"),
+			 WIRE_OK);
+	uint32_t id = former.last_id;
+	uint64_t version = former.reply.version;
+	/* Another's: nothing is said, and nothing is done to it. */
+	assert_int_equal(fate_of(&former, PEER_SECRET + 1, id), WIRE_EBUSY);
+	assert_int_equal(peer_ask_text(&former, (struct wire_request){ .op = WIRE_PING }, NULL, NULL),
+			 WIRE_OK);
+	/* One's own is cut off first. */
+	while ((status = fate_of(&former, PEER_SECRET, id)) == WIRE_EBUSY && raw_now_ms() < end)
+		;
+	assert_int_equal(status, WIRE_OK);
+	assert_int_equal(peer.reply.word, WIRE_OK);
+	assert_int_equal(peer.reply.version, version);
+	assert_true(peer_is_ended(&former));
+	assert_int_equal(fate_of(&former, PEER_SECRET, id + 1), WIRE_NOT_FOUND);
+	assert_int_equal(fate_of(&former, PEER_SECRET + 1, id), WIRE_EUNSUPPORTED);
+	/* Its own of this connection, and of one that never was. */
+	assert_int_equal(fate_of(&peer, PEER_SECRET, 1), WIRE_EUNSUPPORTED);
+	peer_leave(&former);
+}
+
+/* --------------------------------------------------------- malformed messages */
+
+static const struct {
+	const char *what;
+	struct wire_request q;
+	unsigned behind; /* bytes */
+} malformed[] = {
+	{ "no operation", { .op = 0 }, 0 },
+	{ "none such", { .op = WIRE_OPS }, 0 },
+	{ "a second hello", { .op = WIRE_HELLO }, 0 },
+	{ "a key where none is", { .op = WIRE_PING, .key_bytes = 1 }, 1 },
+	{ "no key where one is", { .op = WIRE_GET }, 0 },
+	{ "too long a key", { .op = WIRE_GET, .key_bytes = LAYOUT_KEY_BYTES_MAX + 1 },
+	  LAYOUT_KEY_BYTES_MAX + 1 },
+	{ "a key behind the end", { .op = WIRE_GET, .key_bytes = 9 }, 8 },
+	{ "more than is said", { .op = WIRE_GET, .key_bytes = 1 }, 2 },
+	{ "a value behind the end", { .op = WIRE_PUT, .key_bytes = 1, .value_bytes = 9 }, 9 },
+	{ "a huge value", { .op = WIRE_PUT, .key_bytes = 1, .value_bytes = ~0ull }, 1 },
+	{ "a long life", { .op = WIRE_PUT, .key_bytes = 1, .ttl_ms = WIRE_TTL_MS_MAX + 1 }, 1 },
+	{ "a foreign token", { .op = WIRE_PUT, .key_bytes = 1, .token = 5 }, 1 },
+	{ "a pull of a GET", { .op = WIRE_GET, .flags = WIRE_PULL, .key_bytes = 1, .segments = 1,
+			       .value_bytes = 1 }, 25 },
+	{ "a pull of nothing", { .op = WIRE_PUT, .flags = WIRE_PULL, .key_bytes = 1, .segments = 1 },
+	  25 },
+	{ "no segments", { .op = WIRE_PUT, .flags = WIRE_PULL, .key_bytes = 1, .value_bytes = 9 }, 1 },
+	{ "too many segments", { .op = WIRE_PUT, .flags = WIRE_PULL, .key_bytes = 1, .value_bytes = 99,
+				 .segments = WIRE_SEGMENTS_MAX + 1 }, 1 + 17 * 24 },
+	{ "half a segment", { .op = WIRE_PUT, .flags = WIRE_PULL, .key_bytes = 1, .value_bytes = 9,
+			      .segments = 1 }, 13 },
+};
+
+/* Each ends the connection, counts, and does not harm others. */
+static void test_malformed(void **state)
+{
+	uint8_t message[sizeof(struct wire_request) + 1024];
+	uint64_t errors = peer_stat(&peer, "protocol_errors");
+	struct peer bad;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+		memset(message, 'x', sizeof message);
+		memcpy(message, &malformed[i].q, sizeof malformed[i].q);
+		peer_enter(&bad, &kvd);
+		assert_true(raw_send(&bad.c, message,
+				     (uint32_t)sizeof malformed[i].q + malformed[i].behind));
+		if (!peer_is_ended(&bad))
+			fail_msg("%s is taken", malformed[i].what);
+		peer_leave(&bad);
+		assert_int_equal(peer_stat(&peer, "protocol_errors"), ++errors);
+	}
+}
+
+static void test_too_short(void **state)
+{
+	uint64_t errors = peer_stat(&peer, "protocol_errors");
+	struct wire_request q = { .op = WIRE_PING };
+	struct peer bad;
+
+	(void)state;
+	for (uint32_t bytes = 0; bytes < sizeof q; bytes += 21) {
+		peer_enter(&bad, &kvd);
+		assert_true(raw_send(&bad.c, &q, bytes));
+		assert_true(peer_is_ended(&bad));
+		peer_leave(&bad);
+		assert_int_equal(peer_stat(&peer, "protocol_errors"), ++errors);
+	}
+}
+
+static void test_no_hello(void **state)
+{
+	uint64_t errors = peer_stat(&peer, "protocol_errors");
+	struct wire_request q = { .op = WIRE_PING };
+	struct peer bad;
+
+	(void)state;
+	peer_connect(&bad, &kvd);
+	assert_true(peer_say(&bad, &q, NULL, NULL));
+	assert_true(peer_is_ended(&bad));
+	peer_leave(&bad);
+	assert_int_equal(peer_stat(&peer, "protocol_errors"), errors + 1);
+}
+
+/* As many at once as are allowed, again and again; the replies come in their order. */
+static void test_credits(void **state)
+{
+	struct wire_request q = { .op = WIRE_PING };
+
+	(void)state;
+	for (unsigned round = 0; round < 20; round++) {
+		uint32_t first = peer.last_id + 1;
+		for (unsigned i = 0; i < CREDITS; i++)
+			assert_true(peer_say(&peer, &q, NULL, NULL));
+		for (unsigned i = 0; i < CREDITS; i++) {
+			assert_int_equal(peer_hear(&peer, PEER_PATIENCE_MS), WIRE_OK);
+			assert_in_range(peer.reply.request_id, first, first + CREDITS - 1);
+		}
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
+	const struct CMUnitTest tests[] = {
+		TEST(test_welcome), TEST(test_put_get), TEST(test_conditions), TEST(test_expiry),
+		TEST(test_compute), TEST(test_txn), TEST(test_small_ones), TEST(test_pull),
+		TEST(test_pull_pieces), TEST(test_pull_append), TEST(test_pull_refused),
+		TEST(test_pull_not_lent), TEST(test_pull_hang_up), TEST(test_copy), TEST(test_keys),
+		TEST(test_flush), TEST(test_news), TEST(test_fate), TEST(test_malformed),
+		TEST(test_too_short), TEST(test_no_hello), TEST(test_credits),
+	};
+
+	return cmocka_run_group_tests(tests, begin, end);
+}
