@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Operations that are submitted, many in flight, and their completions. */
-#include "client/get/get.h"
-#include "client/op/session.h"
+#include "client/api/async.h"
 
-int session_submit(struct kvd_session *s, const struct op_class *class, const void *key, size_t key_bytes,
-		   void *tag, struct op **op)
+#include "client/get/get.h"
+#include "client/op/engine.h"
+#include "client/op/operation.h"
+#include "client/session/ready.h"
+#include "client/session/session.h"
+#include "client/session/wait.h"
+
+int session_submit(struct kvd_session *s, const struct op_class *class, const void *key,
+		   size_t key_bytes, void *tag, struct op **op)
 {
-	int rc = check_key(s, key, key_bytes);
+	struct engine *e = session_engine(s);
+	int rc = check_key(&e->health.err, key, key_bytes);
 
 	if (rc)
 		return rc;
-	if (s->done && s->broken)
+	if (e->done && e->health.broken)
 		return KVD_EBUSY; /* completions of a broken connection come first */
 	rc = session_ready(s);
 	if (rc)
 		return rc;
 	/* An unlock that nobody waits for makes room when it is through. */
-	*op = s->in_flight + 1 < s->depth || !session_settle(s) ? op_new(s, class, key, key_bytes)
-							       : NULL;
+	*op = e->in_flight + 1 < e->depth || !session_settle(s) ? op_new(e, class, key, key_bytes)
+								 : NULL;
 	if (!*op)
 		return KVD_EBUSY;
-	(*op)->tag = tag;
+	op_set_tag(*op, tag);
 	return 0;
 }
 
@@ -30,15 +37,7 @@ int kvd_submit_getv(kvd_session *s, const void *key, size_t key_bytes, const str
 	struct op *op;
 	int rc = session_submit(s, &get_class, key, key_bytes, tag, &op);
 
-	if (rc)
-		return rc;
-	rc = session_set_value(s, &op->value, iov, iov_count);
-	if (rc) {
-		op_free(op);
-		return rc;
-	}
-	get_start(op, GET_PLAIN);
-	return KVD_OK;
+	return rc ? rc : get_start(op, GET_PLAIN, iov, iov_count);
 }
 
 int kvd_submit_get(kvd_session *s, const void *key, size_t key_bytes, void *value,
@@ -51,23 +50,14 @@ int kvd_submit_get(kvd_session *s, const void *key, size_t key_bytes, void *valu
 
 int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int timeout_ms)
 {
+	struct engine *e = session_engine(s);
+	uint64_t wait_ms = timeout_ms < 0 ? (uint64_t)e->options->timeout_ms + 1000
+					  : (uint64_t)timeout_ms;
 	int n = 0;
-	uint64_t wait = timeout_ms < 0 ? (uint64_t)s->client->options.timeout_ms + 1000
-				       : (uint64_t)timeout_ms;
 
-	if (!s->done && s->in_flight)
-		session_poll_for(s, wait * 1000000);
-	while (s->done && n < max) {
-		struct op *op = s->done;
-		s->done = op->next;
-		if (!s->done)
-			s->done_end = &s->done;
-		completions[n++] = (struct kvd_completion){ .tag = op->tag, .result = op->result,
-							    .value_bytes = op->result_bytes,
-							    .version = op->result_version,
-							    .number = op->result_number,
-							    .ttl_ms = op->result_ttl_ms };
-		op_free(op);
-	}
+	if (!e->done && e->in_flight)
+		session_poll_for(s, wait_ms * 1000000);
+	while (n < max && ops_take_done(e, &completions[n]))
+		n++;
 	return n;
 }

@@ -3,30 +3,37 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/op/session.h"
+#include "client/op/engine.h"
+#include "client/op/operation.h"
+#include "client/op/request.h"
+#include "client/session/ready.h"
+#include "client/session/session.h"
+#include "client/session/wait.h"
 
 #define ASK_NS 50000000L
 
 /* One question; *state is kvd's enum wire_backup. */
 static int ask(struct kvd_session *s, const char *path, uint64_t *state)
 {
-	struct op *op = op_new(s, &call_class, path, strlen(path));
-	int rc = request_send(op, &(struct wire_request){ .op = WIRE_BACKUP }, 0);
+	struct engine *e = session_engine(s);
+	struct op *op = op_new(e, &call_class, path, strlen(path));
+	const struct outcome *out;
+	int rc = request_start(op, &(struct wire_request){ .op = WIRE_BACKUP }, NULL, 0);
 
 	if (!rc)
-		rc = session_run(op);
+		rc = session_run(s, op, &out);
 	if (rc)
 		return rc;
-	if (op->reply.status == WIRE_EUNSUPPORTED)
-		return err_set(&s->err, KVD_EINVAL, "kvd at %s has no data folder: it was started "
-			       "without --data-dir", s->client->addr.text);
-	if (op->reply.status != WIRE_OK)
-		return err_set(&s->err, KVD_EINVAL, "kvd at %s takes no backup (status %u)",
-			       s->client->addr.text, op->reply.status);
-	*state = op->reply.version;
+	if (out->reply.status == WIRE_EUNSUPPORTED)
+		return err_set(session_err(s), KVD_EINVAL, "kvd at %s has no data folder: it was started "
+			       "without --data-dir", e->health.peer);
+	if (out->reply.status != WIRE_OK)
+		return err_set(session_err(s), KVD_EINVAL, "kvd at %s takes no backup (status %u)",
+			       e->health.peer, out->reply.status);
+	*state = out->reply.version;
 	if (*state == WIRE_BACKUP_FAILED)
-		return err_set(&s->err, KVD_EDISK, "backup: %.*s", (int)op->payload_bytes,
-			       (const char *)op->memory->message);
+		return err_set(session_err(s), KVD_EDISK, "backup: %.*s", (int)out->payload_bytes,
+			       (const char *)out->payload);
 	return KVD_OK;
 }
 
@@ -35,11 +42,9 @@ int kvd_backup(kvd_session *s, const char *path)
 	uint64_t state = WIRE_BACKUP_RUNNING;
 
 	if (!path || !*path || strlen(path) > KVD_KEY_BYTES_MAX)
-		return err_set(&s->err, KVD_EINVAL, "the path of the backup is empty or too long");
+		return err_set(session_err(s), KVD_EINVAL, "the path of the backup is empty or too long");
 	for (;;) {
-		int rc = session_settle(s) ? err_set(&s->err, KVD_EINVAL,
-						    "operations of the session are in flight")
-					  : session_ready(s);
+		int rc = session_ready_alone(s);
 		if (!rc)
 			rc = ask(s, path, &state);
 		if (rc || state == WIRE_BACKUP_DONE)

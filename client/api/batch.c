@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Batches: as many in flight as the session's depth, posted with as few doorbells
  * as that takes. */
-#include "client/op/session.h"
+#include "client/kvd.h"
+#include "client/session/wait.h"
 
 #define POLL_MAX 32
 
@@ -52,17 +53,9 @@ static int submit_put(struct kvd_session *s, struct kvd_item *item, const void *
 				   arg, item);
 }
 
-static int begin(struct kvd_session *s)
-{
-	if (session_settle(s))
-		return err_set(&s->err, KVD_EINVAL,
-			       "operations are in flight: take their completions with kvd_poll first");
-	return 0;
-}
-
 int kvd_mget(kvd_session *s, struct kvd_item *items, size_t count)
 {
-	int rc = begin(s);
+	int rc = session_alone(s);
 
 	return rc ? rc : run(s, items, count, submit_get, NULL);
 }
@@ -70,7 +63,7 @@ int kvd_mget(kvd_session *s, struct kvd_item *items, size_t count)
 int kvd_mput(kvd_session *s, struct kvd_item *items, size_t count,
 	     const struct kvd_change *change)
 {
-	int rc = begin(s);
+	int rc = session_alone(s);
 
 	return rc ? rc : run(s, items, count, submit_put, change);
 }

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "client/op/session.h"
+#include "client/session/client.h"
 
 struct kvd_buffer {
 	struct kvd_client *client;

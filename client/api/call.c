@@ -1,62 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Calls that wait: one operation at a time.
- *
- * What a call may take is fixed when it begins: connecting again, asking again and what
- * became of a change are all of that time, not of one of their own.
- */
-#include <stdlib.h>
+/* Calls that wait: one operation at a time. */
 #include <string.h>
-#include <time.h>
 
+#include "client/get/fast.h"
 #include "client/get/get.h"
-#include "client/op/session.h"
+#include "client/op/engine.h"
+#include "client/op/operation.h"
+#include "client/op/request.h"
+#include "client/session/fate.h"
+#include "client/session/ready.h"
+#include "client/session/session.h"
+#include "client/session/wait.h"
 
-bool session_call_begin(struct kvd_session *s)
+static int finish_get(struct kvd_session *s, struct op *op, struct got *got)
 {
-	if (s->call_end_ns)
-		return false;
-	s->call_begun_ns = clock_coarse_ns();
-	s->call_end_ns = s->call_begun_ns + s->client->clock_tick_ns +
-			 (uint64_t)s->client->options.timeout_ms * 1000000;
-	return true;
-}
+	const struct outcome *out;
+	int rc = session_run(s, op, &out);
 
-void session_call_end(struct kvd_session *s, bool outermost)
-{
-	if (outermost)
-		s->call_end_ns = 0;
-}
-
-static int fail_busy(struct kvd_session *s)
-{
-	return err_set(&s->err, KVD_EINVAL,
-		       "operations are in flight: take their completions with kvd_poll first");
-}
-
-int session_begin(struct kvd_session *s, const void *key, size_t key_bytes)
-{
-	int rc = check_key(s, key, key_bytes);
-
-	if (rc)
-		return rc;
-	return session_settle(s) ? fail_busy(s) : session_ready(s);
-}
-
-int session_set_value(struct kvd_session *s, struct pieces *value, const struct iovec *iov,
-		      int count)
-{
-	if (pieces_set(value, iov, count))
-		return err_set(&s->err, KVD_EINVAL, "a value has 0 to %d pieces, not %d", KVD_IOV_MAX,
-			       count);
-	return 0;
-}
-
-static int finish_get(struct op *op, struct got *got)
-{
-	int rc = session_run(op);
-
-	*got = (struct got){ op->allocated, op->result_bytes, op->result_version };
+	*got = (struct got){ out->allocated, out->bytes, out->version };
 	return rc;
 }
 
@@ -67,14 +28,9 @@ static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 
 	if (rc)
 		return rc;
-	struct op *op = op_new(s, &get_class, key, key_bytes);
-	rc = session_set_value(s, &op->value, iov, count);
-	if (rc) {
-		op_free(op);
-		return rc;
-	}
-	get_start(op, iov ? GET_PLAIN : GET_ALLOCATES);
-	return finish_get(op, got);
+	struct op *op = op_new(session_engine(s), &get_class, key, key_bytes);
+	rc = get_start(op, iov ? GET_PLAIN : GET_ALLOCATES, iov, count);
+	return rc ? rc : finish_get(s, op, got);
 }
 
 /* Without an iov the value is allocated.  A GET that lost its connection is asked
@@ -82,19 +38,20 @@ static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 static int run_get(struct kvd_session *s, const void *key, size_t key_bytes,
 		   const struct iovec *iov, int count, struct got *got)
 {
+	struct engine *e = session_engine(s);
 	struct op *op;
 	int rc;
-	enum quick quick = iov && count == 1 ? quick_get(s, key, key_bytes, iov, got, &op, &rc)
-					     : QUICK_NOT;
+	enum fast fast = iov && count == 1 ? fast_get(e, key, key_bytes, iov, got, &op, &rc)
+					   : FAST_NOT;
 
-	if (quick == QUICK_DONE)
+	if (fast == FAST_DONE)
 		return rc;
-	bool outermost = session_call_begin(s);
-	rc = quick == QUICK_BEGUN ? finish_get(op, got)
-				  : get_once(s, key, key_bytes, iov, count, got);
-	while (rc == KVD_ECONNECT && clock_ns() < s->call_end_ns)
+	bool outermost = call_begin(&e->time);
+	rc = fast == FAST_BEGUN ? finish_get(s, op, got)
+				: get_once(s, key, key_bytes, iov, count, got);
+	while (rc == KVD_ECONNECT && clock_ns() < e->time.end_ns)
 		rc = get_once(s, key, key_bytes, iov, count, got);
-	session_call_end(s, outermost);
+	call_end(&e->time, outermost);
 	return rc;
 }
 
@@ -110,7 +67,7 @@ int kvd_getv(kvd_session *s, const void *key, size_t key_bytes, const struct iov
 	if (rc == KVD_OK && version)
 		*version = got.version;
 	if (rc == KVD_ESPACE)
-		err_set(&s->err, rc, "the value has %zu bytes: the buffer is too short", got.bytes);
+		err_set(session_err(s), rc, "the value has %zu bytes: the buffer is too short", got.bytes);
 	return rc;
 }
 
@@ -129,7 +86,7 @@ int kvd_get_alloc(kvd_session *s, const void *key, size_t key_bytes, void **valu
 	int rc = run_get(s, key, key_bytes, NULL, 0, &got);
 
 	if (rc == KVD_ENOMEM)
-		err_set(&s->err, rc, "no memory for a value of %zu bytes", got.bytes);
+		err_set(session_err(s), rc, "no memory for a value of %zu bytes", got.bytes);
 	if (rc)
 		return rc;
 	*value = got.allocated;
@@ -153,137 +110,136 @@ int kvd_exists(kvd_session *s, const void *key, size_t key_bytes, size_t *value_
 
 int kvd_fate(kvd_session *s, const struct kvd_receipt *receipt, int *result, uint64_t *version)
 {
+	struct call_time *t = &session_engine(s)->time;
 	struct changed changed;
+	int rc = session_alone(s);
 
-	if (session_settle(s))
-		return fail_busy(s);
-	bool outermost = session_call_begin(s);
-	int rc = fate_ask(s, receipt, s->call_end_ns, result, &changed);
-	session_call_end(s, outermost);
+	if (rc)
+		return rc;
+	bool outermost = call_begin(t);
+	rc = fate_ask(s, receipt, t->end_ns, result, &changed);
+	call_end(t, outermost);
 	if (rc == KVD_OK && version)
 		*version = changed.version;
 	return rc;
 }
 
-void kvd_session_receipt(kvd_session *s, struct kvd_receipt *receipt)
-{
-	s->receipt = receipt;
-}
-
+/* A call that kvd answers with a payload: in *out until the next call. */
 static int ask_kvd(struct kvd_session *s, enum wire_op wire, const void *key, size_t key_bytes,
-		   uint64_t arg, struct op **op)
+		   uint64_t arg, const struct outcome **out)
 {
-	int rc = session_settle(s) ? fail_busy(s) : session_ready(s);
+	const struct wire_request ask = { .op = (uint8_t)wire, .version = arg };
+	int rc = session_ready_alone(s);
 
 	if (rc)
 		return rc;
-	*op = op_new(s, &call_class, key, key_bytes);
-	request_send(*op, &(struct wire_request){ .op = (uint8_t)wire, .version = arg }, 0);
-	return session_run(*op);
+	struct op *op = op_new(session_engine(s), &call_class, key, key_bytes);
+	rc = request_start(op, &ask, NULL, 0);
+	return rc ? rc : session_run(s, op, out);
 }
 
-/* A call that kvd answers with a payload: in *payload until the next call. */
 static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, size_t key_bytes,
-		    uint64_t arg, struct wire_reply *reply, const uint8_t **payload,
-		    size_t *payload_bytes)
+		    uint64_t arg, const struct outcome **out)
 {
-	bool outermost = session_call_begin(s);
-	struct op *op;
-	int rc = ask_kvd(s, wire, key, key_bytes, arg, &op);
+	struct engine *e = session_engine(s);
+	bool outermost = call_begin(&e->time);
+	int rc = ask_kvd(s, wire, key, key_bytes, arg, out);
 
-	session_call_end(s, outermost);
+	call_end(&e->time, outermost);
 	if (rc)
 		return rc;
-	*reply = op->reply;
-	*payload = op->memory->message;
-	*payload_bytes = op->payload_bytes;
-	if (reply->status == WIRE_OK || reply->status == WIRE_EBUSY)
+	switch ((enum wire_status)(*out)->reply.status) {
+	case WIRE_OK:
+	case WIRE_EBUSY:
 		return KVD_OK;
-	if (reply->status == WIRE_EDENIED)
-		return session_denied(s);
-	if (reply->status == WIRE_EDISK || reply->status == WIRE_EUNKNOWN)
-		return err_set(&s->err, KVD_EDISK, "the disk of kvd at %s is full or broken (its log says "
-			       "more)", s->client->addr.text);
-	return err_set(&s->err, KVD_EPROTOCOL, "%s answered with status %u", s->client->addr.text,
-		       reply->status);
+	case WIRE_EDENIED:
+		return health_denied(&e->health);
+	case WIRE_EDISK:
+	case WIRE_EUNKNOWN:
+		return err_set(&e->health.err, KVD_EDISK, "the disk of kvd at %s is full or broken "
+			       "(its log says more)", e->health.peer);
+	default:
+		return err_set(&e->health.err, KVD_EPROTOCOL, "%s answered with status %u",
+			       e->health.peer, (*out)->reply.status);
+	}
 }
 
 int kvd_ping(kvd_session *s, uint64_t *round_trip_ns)
 {
-	struct wire_reply reply;
-	const uint8_t *payload;
-	size_t bytes;
-	bool outermost = session_call_begin(s);
+	struct call_time *t = &session_engine(s)->time;
+	const struct outcome *out;
+	bool outermost = call_begin(t);
 	int rc = session_ready(s);
 	uint64_t start = clock_ns();
 
 	if (!rc)
-		rc = run_call(s, WIRE_PING, NULL, 0, 0, &reply, &payload, &bytes);
+		rc = run_call(s, WIRE_PING, NULL, 0, 0, &out);
 	if (rc == KVD_OK)
 		*round_trip_ns = clock_ns() - start;
-	session_call_end(s, outermost);
+	call_end(t, outermost);
 	return rc;
 }
 
 int kvd_stats(kvd_session *s, char **json)
 {
-	struct wire_reply reply;
-	const uint8_t *payload;
-	size_t bytes;
-	int rc = run_call(s, WIRE_STATS, NULL, 0, 0, &reply, &payload, &bytes);
+	const struct outcome *out;
+	int rc = run_call(s, WIRE_STATS, NULL, 0, 0, &out);
 
 	if (rc)
 		return rc;
-	*json = strndup((const char *)payload, bytes);
-	return *json ? KVD_OK : err_set(&s->err, KVD_ENOMEM, "out of memory");
+	*json = strndup((const char *)out->payload, out->payload_bytes);
+	return *json ? KVD_OK : err_set(session_err(s), KVD_ENOMEM, "out of memory");
 }
 
 int kvd_flush(kvd_session *s)
 {
-	uint64_t deadline = clock_ns() + (uint64_t)s->client->options.timeout_ms * 1000000;
-	struct wire_reply reply = { 0 };
-	const uint8_t *payload;
-	size_t bytes;
+	uint64_t limit_ns = session_engine(s)->time.limit_ns, deadline = clock_ns() + limit_ns;
+	const struct outcome *out;
+	uint64_t from = 0;
 
-	do {
-		int rc = run_call(s, WIRE_FLUSH, NULL, 0, reply.version, &reply, &payload, &bytes);
+	for (;;) {
+		int rc = run_call(s, WIRE_FLUSH, NULL, 0, from, &out);
 		if (rc)
 			return rc;
-		if (reply.status == WIRE_EBUSY && clock_ns() > deadline)
-			return err_set(&s->err, KVD_EBUSY,
+		bool busy = out->reply.status == WIRE_EBUSY;
+		from = out->reply.version;
+		if (!busy && !from)
+			return KVD_OK;
+		if (busy && clock_ns() > deadline)
+			return err_set(session_err(s), KVD_EBUSY,
 				       "a key stayed locked: not all keys were deleted");
-		if (reply.status == WIRE_OK)
-			deadline = clock_ns() +
-				   (uint64_t)s->client->options.timeout_ms * 1000000;
-		else
+		if (busy)
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-	} while (reply.status == WIRE_EBUSY || reply.version);
-	return KVD_OK;
+		else
+			deadline = clock_ns() + limit_ns;
+	}
 }
 
 int kvd_keys(kvd_session *s, const void *prefix, size_t prefix_bytes,
 	     int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
 	     void *arg)
 {
-	struct wire_reply reply = { 0 };
-	const uint8_t *payload;
-	size_t bytes;
+	const struct outcome *out;
+	uint64_t from = 0;
 
 	if (prefix_bytes > KVD_KEY_BYTES_MAX)
-		return err_set(&s->err, KVD_ETOOBIG, "the prefix is longer than a key may be");
+		return err_set(session_err(s), KVD_ETOOBIG, "the prefix is longer than a key may be");
 	do {
-		int rc = run_call(s, WIRE_KEYS, prefix, prefix_bytes, reply.version, &reply, &payload,
-				  &bytes);
+		int rc = run_call(s, WIRE_KEYS, prefix, prefix_bytes, from, &out);
 		if (rc)
 			return rc;
+		from = out->reply.version;
+		const uint8_t *payload = out->payload;
+		size_t bytes = out->payload_bytes;
 		for (size_t at = 0; at + sizeof(struct wire_key) <= bytes;) {
 			const struct wire_key *k = (const struct wire_key *)(payload + at);
 			at += sizeof *k + k->key_bytes;
 			if (at > bytes)
-				return err_set(&s->err, KVD_EPROTOCOL, "malformed page of keys");
+				return err_set(session_err(s), KVD_EPROTOCOL,
+					       "malformed page of keys");
 			if (each(arg, k->key, k->key_bytes, k->value_bytes))
 				return KVD_OK;
 		}
-	} while (reply.version);
+	} while (from);
 	return KVD_OK;
 }

@@ -3,7 +3,14 @@
  * The changes of <kvd.h>: each is one message.  A change is described once, by a
  * struct ask; the synchronous calls run it and the submits start it.
  */
-#include "client/op/session.h"
+#include "client/api/async.h"
+#include "client/op/engine.h"
+#include "client/op/operation.h"
+#include "client/op/request.h"
+#include "client/session/fate.h"
+#include "client/session/ready.h"
+#include "client/session/session.h"
+#include "client/session/wait.h"
 
 struct ask {
 	struct wire_request request;
@@ -19,13 +26,13 @@ static int check_change(struct kvd_session *s, const struct kvd_change *change,
 	if (!change)
 		return 0;
 	if (change->size != sizeof *change)
-		return err_set(&s->err, KVD_EINVAL,
+		return err_set(session_err(s), KVD_EINVAL,
 			       "change.size is %zu: set it to sizeof(struct kvd_change)", change->size);
 	if (change->condition < KVD_ALWAYS || change->condition > KVD_IF_VERSION)
-		return err_set(&s->err, KVD_EINVAL, "change.condition is %d: it is a KVD_IF_* or "
+		return err_set(session_err(s), KVD_EINVAL, "change.condition is %d: it is a KVD_IF_* or "
 			       "KVD_ALWAYS", change->condition);
 	if (change->ttl_ms > KVD_TTL_MS_MAX)
-		return err_set(&s->err, KVD_EINVAL,
+		return err_set(session_err(s), KVD_EINVAL,
 			       "change.ttl_ms is %llu: it counts from now, to a hundred years "
 			       "(%llu), and 0 is for ever", (unsigned long long)change->ttl_ms,
 			       KVD_TTL_MS_MAX);
@@ -35,62 +42,37 @@ static int check_change(struct kvd_session *s, const struct kvd_change *change,
 	return 0;
 }
 
-static int check_value(struct kvd_session *s, const struct pieces *value)
-{
-	if (value->bytes > KVD_VALUE_BYTES_MAX)
-		return err_set(&s->err, KVD_ETOOBIG, "the value has %zu bytes: the limit is %llu",
-			       value->bytes, KVD_VALUE_BYTES_MAX);
-	return 0;
-}
-
-#define DOORBELL 8u /* changes that are submitted together */
-
-/* Starts a new operation; on an error it is freed. */
-static int start(struct op *op, const struct ask *ask)
-{
-	struct kvd_session *s = op->session;
-	int rc = session_set_value(s, &op->value, ask->iov, ask->iov_count);
-
-	if (!rc)
-		rc = check_value(s, &op->value);
-	if (!rc)
-		rc = request_send(op, &ask->request, op->value.bytes);
-	if (rc)
-		op_free(op);
-	else
-		s->counters.changes++;
-	return rc;
-}
-
 static int run_once(struct kvd_session *s, const void *key, size_t key_bytes,
 		    const struct ask *ask, struct changed *changed, struct kvd_receipt *sent)
 {
+	const struct outcome *out;
 	int rc = session_begin(s, key, key_bytes);
 
 	if (rc)
 		return rc;
-	struct op *op = op_new(s, &change_class, key, key_bytes);
-	rc = start(op, ask);
+	struct op *op = op_new(session_engine(s), &change_class, key, key_bytes);
+	rc = request_start(op, &ask->request, ask->iov, ask->iov_count);
 	if (rc)
 		return rc;
-	rc = session_run(op);
-	*changed = (struct changed){ op->result_version, op->result_bytes, op->result_number };
-	*sent = op->sent;
+	rc = session_run(s, op, &out);
+	*changed = (struct changed){ out->version, out->bytes, out->number };
+	*sent = out->sent;
 	return rc;
 }
 
 static int run(struct kvd_session *s, const void *key, size_t key_bytes, const struct ask *ask,
 	       struct changed *changed)
 {
-	bool outermost = session_call_begin(s);
+	struct call_time *t = &session_engine(s)->time;
+	bool outermost = call_begin(t);
 	struct kvd_receipt sent;
 	int rc;
 
 	do {
 		rc = run_once(s, key, key_bytes, ask, changed, &sent);
-	} while (rc == KVD_EUNKNOWN && clock_ns() < s->call_end_ns &&
-		 fate_resolve(s, &sent, s->call_end_ns, &rc, changed));
-	session_call_end(s, outermost);
+	} while (rc == KVD_EUNKNOWN && clock_ns() < t->end_ns &&
+		 fate_resolve(s, &sent, t->end_ns, &rc, changed));
+	call_end(t, outermost);
 	return rc;
 }
 
@@ -101,10 +83,9 @@ static int submit(struct kvd_session *s, const void *key, size_t key_bytes,
 	int rc = session_submit(s, &change_class, key, key_bytes, tag, &op);
 
 	if (!rc)
-		rc = start(op, ask);
-	/* kvd can begin with these while the caller makes the next ones, if it has a core. */
-	if (!rc && s->wr_count >= DOORBELL && !spin_is_crowded(&s->spin, op->sent_ns))
-		flight_flush(s);
+		rc = request_start(op, &ask->request, ask->iov, ask->iov_count);
+	if (!rc)
+		request_submitted(op);
 	return rc;
 }
 
@@ -174,7 +155,7 @@ static int ask_del(struct kvd_session *s, const struct kvd_change *change, struc
 {
 	*ask = (struct ask){ .request = { .op = WIRE_DELETE } };
 	if (change && change->ttl_ms)
-		return err_set(&s->err, KVD_EINVAL, "change.ttl_ms is set: a deletion has none");
+		return err_set(session_err(s), KVD_EINVAL, "change.ttl_ms is set: a deletion has none");
 	return check_change(s, change, &ask->request);
 }
 

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A client and its sessions, from beginning to end. */
-#include <errno.h>
+/* A client, from beginning to end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <sys/random.h>
 
-#include "client/get/get.h"
-#include "client/op/session.h"
+#include "client/session/client.h"
+#include "client/session/device.h"
 #include "common/auth/space.h"
 
 #ifdef HAVE_CONFIG_H
@@ -41,10 +38,11 @@ const char *kvd_strerror(int result)
 	return words[-result];
 }
 
-#define UNLOCK_NS_MAX 100000000ull
+#define TIMEOUT_MS_DEFAULT 5000
+#define DEPTH_DEFAULT 32
+#define DEPTH_MAX 128
+#define MIRROR_BYTES_DEFAULT (64ull << 20)
 #define ADDRESS_BYTES_MAX 300u
-
-/* ------------------------------------------------------------------ client */
 
 static int set_options(struct kvd_client *c, const struct kvd_options *options)
 {
@@ -217,114 +215,4 @@ const char *kvd_client_error(const kvd_client *client)
 const char *kvd_client_device(const kvd_client *client)
 {
 	return client->device.line;
-}
-
-/* ----------------------------------------------------------------- session */
-
-static int new_memory(struct kvd_session *s)
-{
-	size_t ops = s->depth * sizeof(struct op_memory);
-
-	s->memory_bytes = ops + (size_t)s->rx_count * RX_STRIDE_BYTES;
-	s->memory = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (s->memory == MAP_FAILED)
-		s->memory = NULL;
-	s->wr = calloc(s->sq_depth, sizeof *s->wr);
-	s->sge = calloc((size_t)s->sq_depth * SGE_MAX, sizeof *s->sge);
-	s->ops = calloc(s->depth, sizeof *s->ops);
-	if (posix_memalign((void **)&s->held, 4096, 4096))
-		s->held = NULL;
-	else
-		memset(s->held, 0, 4096);
-	if (!s->memory || !s->wr || !s->sge || !s->ops || !s->held)
-		return KVD_ENOMEM;
-	s->rx = s->memory + ops;
-	for (uint32_t i = s->depth; i-- > 0;) {
-		struct op *op = &s->ops[i];
-		op->session = s;
-		op->index = i;
-		op->memory = (struct op_memory *)s->memory + i;
-		op->next = s->free_ops;
-		s->free_ops = op;
-	}
-	s->gets = gets_new(s, s->depth);
-	return s->gets ? 0 : KVD_ENOMEM;
-}
-
-int kvd_session_new(kvd_client *client, kvd_session **session)
-{
-	struct kvd_session *s = calloc(1, sizeof *s);
-	int rc;
-
-	*session = NULL;
-	if (!s)
-		return KVD_ENOMEM;
-	s->client = client;
-	s->verbs = client->verbs;
-	s->registrar = (struct registrar){ .verbs = client->verbs, .buffers = client->buffers };
-	s->table.mirror = client->mirror;
-	s->table.buckets = &client->buckets;
-	s->depth = (uint32_t)client->options.depth + 1;
-	s->rx_count = s->depth + 1;
-	s->sq_depth = 4 * s->depth + 64;
-	s->done_end = &s->done;
-	s->event_fd = -1;
-	spin_init(&s->spin);
-	if (getrandom(&s->secret, sizeof s->secret, 0) != sizeof s->secret)
-		rc = err_set_errno(&s->err, KVD_EDEVICE, errno, "no random number for a session");
-	else if (!client->verbs)
-		rc = KVD_EINVAL;
-	else if ((rc = new_memory(s)))
-		err_set(&s->err, rc, "out of memory");
-	else
-		rc = session_connect(s);
-	if (rc) {
-		if (client->verbs) {
-			pthread_mutex_lock(&client->lock);
-			client->err = s->err;
-			pthread_mutex_unlock(&client->lock);
-		}
-		kvd_session_delete(&s);
-		return rc;
-	}
-	*session = s;
-	return KVD_OK;
-}
-
-void kvd_session_delete(kvd_session **session)
-{
-	struct kvd_session *s = *session;
-
-	if (!s)
-		return;
-	/* Unlocks that nobody waited for; kvd would release the locks, but later. */
-	if (s->connected && !s->broken && s->in_flight)
-		session_poll(s, clock_ns() + UNLOCK_NS_MAX);
-	session_disconnect(s);
-	event_delete(s);
-	session_leave_device(s);
-	for (uint32_t i = 0; s->ops && i < s->depth; i++)
-		pieces_release(&s->ops[i].value, s->verbs);
-	if (s->memory)
-		munmap(s->memory, s->memory_bytes);
-	directory_leave(&s->table.directory);
-	free(s->held);
-	hints_delete(s->hints);
-	free(s->wr);
-	free(s->sge);
-	free(s->gets);
-	free(s->ops);
-	free(s);
-	*session = NULL;
-}
-
-const char *kvd_session_error(const kvd_session *session)
-{
-	return session->err.text;
-}
-
-void kvd_session_counters(const kvd_session *session, struct kvd_counters *counters)
-{
-	*counters = session->counters;
 }

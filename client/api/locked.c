@@ -9,78 +9,86 @@
  * Failure: the connection breaks and the lock is gone with it; kvd is asked for the fate
  * of a change whose answer is lost.
  */
-#include "client/api/lock.h"
+#include "client/api/kvd_lock.h"
 #include "client/get/get.h"
+#include "client/op/engine.h"
+#include "client/op/operation.h"
+#include "client/op/request.h"
+#include "client/session/fate.h"
+#include "client/session/session.h"
+#include "client/session/wait.h"
+#include "common/hash.h"
 
 /* The connection broke, for this reason, and the lock is gone with it. */
 static int lost(struct kvd_session *s, const struct err *why)
 {
-	return err_set(&s->err, KVD_ELOST, "the lock was lost with its connection, and nothing was "
+	return err_set(session_err(s), KVD_ELOST, "the lock was lost with its connection, and nothing was "
 					   "done: %s", why->text);
 }
 
 /* What became of a change whose answer is lost with the connection. */
 static int lost_change(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t *version)
 {
-	const struct err why = s->err;
+	const struct err why = *session_err(s);
 	struct changed changed;
 	int result = KVD_EUNKNOWN;
-	int rc = fate_ask(s, sent, session_deadline_ns(s), &result, &changed);
+	int rc = fate_ask(s, sent, call_deadline_ns(&session_engine(s)->time), &result, &changed);
 
 	if (rc == KVD_NOT_FOUND)
 		return lost(s, &why);
 	if (rc == KVD_OK)
 		*version = changed.version;
 	else
-		s->err = why;
+		*session_err(s) = why;
 	return result;
 }
 
+/* The token of the key's stripe, with nothing else in flight. */
 static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64_t *token)
 {
-	struct kvd_session *s = l->session;
-	int rc = check_key(s, key, key_bytes);
+	struct engine *e = session_engine(l->session);
+	const struct wire_welcome *w = &e->table.welcome;
+	int rc = check_key(&e->health.err, key, key_bytes);
 
+	if (!rc)
+		rc = session_alone(l->session);
 	if (rc)
 		return rc;
-	if (session_settle(s))
-		return err_set(&s->err, KVD_EINVAL,
-			       "operations are in flight: take their completions with kvd_poll first");
-	if (!s->connected || s->broken || s->table.welcome.connection_id != l->connection_id)
-		return err_set(&s->err, KVD_ELOST,
+	if (!health_is_good(&e->health) || w->connection_id != l->connection_id)
+		return err_set(&e->health.err, KVD_ELOST,
 			       "the connection was lost, and the lock with it: nothing was done");
-	uint64_t stripe = layout_stripe(hash_key(s->table.welcome.hash_seed, key, key_bytes).b,
-					s->table.welcome.stripes);
+	uint64_t stripe = layout_stripe(hash_key(w->hash_seed, key, key_bytes).b, w->stripes);
 	for (unsigned i = 0; i < l->count; i++) {
 		if (l->part[i].stripe == stripe) {
 			*token = l->part[i].token;
 			return 0;
 		}
 	}
-	return err_set(&s->err, KVD_EINVAL, "the key is not among those of the lock");
+	return err_set(&e->health.err, KVD_EINVAL, "the key is not among those of the lock");
 }
 
 int kvd_locked_get(kvd_lock_t *l, const void *key, size_t key_bytes, void *value,
 		   size_t value_bytes_max, size_t *value_bytes, uint64_t *version)
 {
 	struct kvd_session *s = l->session;
+	const struct iovec to = { value, value_bytes_max };
+	const struct outcome *out;
 	uint64_t token;
 	int rc = part_of(l, key, key_bytes, &token);
 
 	if (rc)
 		return rc;
-	struct op *op = op_new(s, &get_class, key, key_bytes);
-	pieces_set(&op->value, &(struct iovec){ value, value_bytes_max }, 1);
-	get_start(op, GET_LOCKED);
-	rc = session_run(op);
-	if (rc < 0 && s->broken) {
-		const struct err why = s->err;
+	struct op *op = op_new(session_engine(s), &get_class, key, key_bytes);
+	get_start(op, GET_LOCKED, &to, 1);
+	rc = session_run(s, op, &out);
+	if (rc < 0 && session_engine(s)->health.broken) {
+		const struct err why = *session_err(s);
 		return lost(s, &why);
 	}
 	if (rc == KVD_OK || rc == KVD_ESPACE)
-		*value_bytes = op->result_bytes;
+		*value_bytes = out->bytes;
 	if (rc == KVD_OK && version)
-		*version = op->result_version;
+		*version = out->version;
 	return rc;
 }
 
@@ -88,26 +96,20 @@ static int locked_change(kvd_lock_t *l, enum wire_op wire, const void *key, size
 			 const void *value, size_t value_bytes, uint64_t *version)
 {
 	struct kvd_session *s = l->session;
-	uint64_t token;
-	int rc = part_of(l, key, key_bytes, &token);
+	const struct iovec all = { (void *)(uintptr_t)value, value_bytes };
+	struct wire_request ask = { .op = (uint8_t)wire };
+	const struct outcome *out;
+	int rc = part_of(l, key, key_bytes, &ask.token);
 
 	if (rc)
 		return rc;
-	if (value_bytes > KVD_VALUE_BYTES_MAX)
-		return err_set(&s->err, KVD_ETOOBIG, "the value has %zu bytes: the limit is %llu",
-			       value_bytes, KVD_VALUE_BYTES_MAX);
-	struct op *op = op_new(s, &change_class, key, key_bytes);
-	s->counters.changes++;
-	pieces_set(&op->value, &(struct iovec){ (void *)(uintptr_t)value, value_bytes }, 1);
-	rc = request_send(op, &(struct wire_request){ .op = (uint8_t)wire, .token = token },
-			  value_bytes);
-	if (rc) {
-		op_free(op);
+	struct op *op = op_new(session_engine(s), &change_class, key, key_bytes);
+	rc = request_start(op, &ask, &all, 1);
+	if (rc)
 		return rc;
-	}
-	rc = session_run(op);
-	uint64_t done = op->result_version;
-	const struct kvd_receipt sent = op->sent;
+	rc = session_run(s, op, &out);
+	uint64_t done = out->version;
+	const struct kvd_receipt sent = out->sent;
 	if (rc == KVD_EUNKNOWN)
 		rc = lost_change(s, &sent, &done);
 	if (rc == KVD_OK && version)

@@ -12,7 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/op/session.h"
+#include "client/op/engine.h"
+#include "client/op/operation.h"
+#include "client/op/request.h"
+#include "client/session/fate.h"
+#include "client/session/ready.h"
+#include "client/session/session.h"
+#include "client/session/wait.h"
 
 struct part {
 	enum wire_txn_kind kind;
@@ -34,7 +40,7 @@ int kvd_txn_new(kvd_session *s, kvd_txn_t **txn)
 {
 	*txn = calloc(1, sizeof **txn);
 	if (!*txn)
-		return err_set(&s->err, KVD_ENOMEM, "out of memory");
+		return err_set(session_err(s), KVD_ENOMEM, "out of memory");
 	(*txn)->session = s;
 	return KVD_OK;
 }
@@ -75,7 +81,7 @@ static bool make_room(struct kvd_txn *t)
 static int get_part(struct kvd_txn *t, const void *key, size_t key_bytes, struct part **part)
 {
 	struct kvd_session *s = t->session;
-	int rc = check_key(s, key, key_bytes);
+	int rc = check_key(session_err(s), key, key_bytes);
 
 	if (rc)
 		return rc;
@@ -83,11 +89,11 @@ static int get_part(struct kvd_txn *t, const void *key, size_t key_bytes, struct
 	if (*part)
 		return 0;
 	if (t->count == KVD_TXN_READS_MAX)
-		return err_set(&s->err, KVD_ETOOBIG, "a transaction reads %d keys at the most",
+		return err_set(session_err(s), KVD_ETOOBIG, "a transaction reads %d keys at the most",
 			       KVD_TXN_READS_MAX);
 	uint8_t *data = make_room(t) ? malloc(key_bytes) : NULL;
 	if (!data)
-		return err_set(&s->err, KVD_ENOMEM, "out of memory");
+		return err_set(session_err(s), KVD_ENOMEM, "out of memory");
 	memcpy(data, key, key_bytes);
 	*part = &t->part[t->count++];
 	**part = (struct part){ .kind = WIRE_TXN_CHECK, .version = WIRE_TXN_ANY,
@@ -131,7 +137,7 @@ int kvd_txn_get(kvd_txn_t *t, const void *key, size_t key_bytes, void *value,
 
 static int too_big(struct kvd_txn *t)
 {
-	return err_set(&t->session->err, KVD_ETOOBIG,
+	return err_set(session_err(t->session), KVD_ETOOBIG,
 		       "a transaction with changes has %d keys and %d bytes at the most",
 		       KVD_TXN_KEYS_MAX, KVD_TXN_BYTES_MAX);
 }
@@ -149,7 +155,7 @@ static int set_part(kvd_txn_t *t, enum wire_txn_kind kind, const void *key, size
 		return too_big(t);
 	uint8_t *data = realloc(p->data, key_bytes + value_bytes);
 	if (!data)
-		return err_set(&t->session->err, KVD_ENOMEM, "out of memory");
+		return err_set(session_err(t->session), KVD_ENOMEM, "out of memory");
 	if (value_bytes)
 		memcpy(data + key_bytes, value, value_bytes);
 	p->data = data;
@@ -234,41 +240,43 @@ static size_t build(const struct kvd_txn *t, uint8_t *to)
 	return (size_t)(at - to);
 }
 
-static int send_all(struct kvd_txn *t, uint64_t *version)
+static int send_once(struct kvd_txn *t, const struct iovec *payload, struct changed *done,
+		     struct kvd_receipt *sent)
 {
 	struct kvd_session *s = t->session;
-	uint8_t payload[KVD_TXN_BYTES_MAX];
-	size_t bytes = build(t, payload);
+	const struct wire_request ask = { .op = WIRE_TXN, .version = t->count };
+	const struct outcome *out;
+	int rc = session_ready_alone(s);
 
-	for (;;) {
-		if (session_settle(s))
-			return err_set(&s->err, KVD_EINVAL, "operations are in flight: take their "
-							    "completions with kvd_poll first");
-		int rc = session_ready(s);
-		if (rc)
-			return rc;
-		struct op *op = op_new(s, &change_class, NULL, 0);
-		s->counters.changes++;
-		pieces_set(&op->value, &(struct iovec){ payload, bytes }, 1);
-		request_send(op, &(struct wire_request){ .op = WIRE_TXN, .version = t->count }, bytes);
-		rc = session_run(op);
-		struct changed done = { .version = op->result_version };
-		struct kvd_receipt sent = op->sent;
-		if (rc == KVD_EUNKNOWN && clock_ns() < s->call_end_ns &&
-		    fate_resolve(s, &sent, s->call_end_ns, &rc, &done))
-			continue;
-		if (rc == KVD_OK && version)
-			*version = done.version;
+	if (rc)
 		return rc;
-	}
+	struct op *op = op_new(session_engine(s), &change_class, NULL, 0);
+	rc = request_start(op, &ask, payload, 1);
+	if (rc)
+		return rc;
+	rc = session_run(s, op, &out);
+	*done = (struct changed){ .version = out->version };
+	*sent = out->sent;
+	return rc;
 }
 
-static int send_in_time(struct kvd_txn *t, uint64_t *version)
+static int send_all(struct kvd_txn *t, uint64_t *version)
 {
-	bool outermost = session_call_begin(t->session);
-	int rc = send_all(t, version);
+	struct call_time *time = &session_engine(t->session)->time;
+	uint8_t bytes[KVD_TXN_BYTES_MAX];
+	const struct iovec payload = { bytes, build(t, bytes) };
+	bool outermost = call_begin(time);
+	struct changed done;
+	struct kvd_receipt sent;
+	int rc;
 
-	session_call_end(t->session, outermost);
+	do {
+		rc = send_once(t, &payload, &done, &sent);
+	} while (rc == KVD_EUNKNOWN && clock_ns() < time->end_ns &&
+		 fate_resolve(t->session, &sent, time->end_ns, &rc, &done));
+	call_end(time, outermost);
+	if (rc == KVD_OK && version)
+		*version = done.version;
 	return rc;
 }
 
@@ -282,7 +290,7 @@ int kvd_txn_commit(kvd_txn_t **txn, uint64_t *version)
 	else if (t->bytes > KVD_TXN_BYTES_MAX || t->count > KVD_TXN_KEYS_MAX)
 		rc = too_big(t);
 	else
-		rc = send_in_time(t, version);
+		rc = send_all(t, version);
 	kvd_txn_delete(txn);
 	return rc;
 }

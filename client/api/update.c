@@ -2,7 +2,9 @@
 /* A value read, changed by the caller and written, under its key's lock. */
 #include <stdlib.h>
 
-#include "client/op/session.h"
+#include "client/kvd.h"
+#include "client/session/session.h"
+#include "common/err.h"
 
 int kvd_update(kvd_session *s, const void *key, size_t key_bytes,
 	       int (*change)(void *arg, void *value, size_t *value_bytes), void *arg,
@@ -14,7 +16,7 @@ int kvd_update(kvd_session *s, const void *key, size_t key_bytes,
 	int rc, verdict;
 
 	if (!value)
-		return err_set(&s->err, KVD_ENOMEM, "out of memory");
+		return err_set(session_err(s), KVD_ENOMEM, "out of memory");
 	rc = kvd_lock_get(s, key, key_bytes, timeout_ms, value, value_bytes_max, &bytes, NULL, &lock);
 	if (rc == KVD_NOT_FOUND)
 		bytes = SIZE_MAX;

@@ -34,7 +34,12 @@
 #include "client/get/lookup.h"
 #include "client/get/pending.h"
 #include "client/get/verify.h"
-#include "client/op/session.h"
+#include "client/op/engine.h"
+#include "client/op/hints.h"
+#include "client/op/operation.h"
+#include "client/op/operation_impl.h"
+#include "client/op/post.h"
+#include "client/op/request.h"
 
 static struct get *get_of(const struct op *op)
 {
@@ -45,13 +50,13 @@ static struct get *get_of(const struct op *op)
 
 static void drop_allocated(struct op *op)
 {
-	if (!op->allocated)
+	if (!op->out.allocated)
 		return;
-	pieces_release(&op->value, op->session->verbs);
+	pieces_release(&op->value, op->engine->registrar.verbs);
 	op->value.count = 0;
 	op->value.bytes = 0;
-	free(op->allocated);
-	op->allocated = NULL;
+	free(op->out.allocated);
+	op->out.allocated = NULL;
 }
 
 /* `head`: for the version and the length only. */
@@ -71,7 +76,7 @@ static bool wants_head(const struct op *op)
 
 static void ask(struct op *op)
 {
-	op->session->counters.fallbacks++;
+	op->engine->counters.fallbacks++;
 	send_get(op, wants_head(op));
 }
 
@@ -80,13 +85,13 @@ static void ask(struct op *op)
 /* Memory for a value of up to `bytes`; false: the operation has ended. */
 static bool allocate(struct op *op, uint64_t bytes)
 {
-	op->allocated = malloc(bytes + 1);
-	if (!op->allocated) {
-		op->result_bytes = bytes;
+	op->out.allocated = malloc(bytes + 1);
+	if (!op->out.allocated) {
+		op->out.bytes = bytes;
 		op_done(op, KVD_ENOMEM);
 		return false;
 	}
-	struct iovec all = { op->allocated, bytes };
+	struct iovec all = { op->out.allocated, bytes };
 	pieces_set(&op->value, &all, 1);
 	return true;
 }
@@ -97,13 +102,13 @@ static void deliver(struct op *op, const struct layout_item *item, const uint8_t
 	uint64_t bytes = layout_value_bytes(item->lengths);
 
 	if (!get_of(op)->index_read)
-		op->session->counters.mirror_hits++;
-	op->result_bytes = bytes;
-	op->result_version = layout_state_version(item->state);
-	op->result_ttl_ms = item->expiry_ms ? clock_left_ms(&op->session->table.clock,
+		op->engine->counters.mirror_hits++;
+	op->out.bytes = bytes;
+	op->out.version = layout_state_version(item->state);
+	op->out.ttl_ms = item->expiry_ms ? clock_left_ms(&op->engine->table.clock,
 							    item->expiry_ms, clock_ns())
 					    : 0;
-	if (get_of(op)->allocate && !op->allocated && !allocate(op, bytes))
+	if (get_of(op)->allocate && !op->out.allocated && !allocate(op, bytes))
 		return;
 	if (bytes > op->value.bytes) {
 		op_done(op, KVD_ESPACE);
@@ -111,16 +116,16 @@ static void deliver(struct op *op, const struct layout_item *item, const uint8_t
 	}
 	if (value)
 		pieces_scatter(&op->value, value, bytes);
-	if (op->allocated)
-		op->allocated[bytes] = '\0';
+	if (op->out.allocated)
+		op->out.allocated[bytes] = '\0';
 	op_done(op, KVD_OK);
 }
 
 /* What a READ brought. */
 static void deliver_item(struct op *op, const struct get *g)
 {
-	if (op->session->hints)
-		hints_note(op->session, g->word);
+	if (op->engine->hints)
+		hints_note(op->engine, g->word);
 	deliver(op, get_item(g), verify_value(g));
 }
 
@@ -131,7 +136,6 @@ static void post_reads(struct op *op, struct get *g, enum step step)
 	const struct wire_welcome *w = &g->table->welcome;
 
 	g->step = step;
-	op->phase = PHASE_READS;
 	for (unsigned i = 0; i < g->reads.count; i++)
 		op_read(op, w->table_addr + g->reads.part[i].offset, w->table_rkey,
 			g->reads.part[i].to, g->reads.part[i].bytes, i + 1 == g->reads.count);
@@ -142,12 +146,12 @@ static void post_reads(struct op *op, struct get *g, enum step step)
  * queue has room. */
 static void post_more(struct op *op, struct get *g)
 {
-	struct kvd_session *s = op->session;
+	struct engine *e = op->engine;
 	const struct wire_welcome *w = &g->table->welcome;
 	uint64_t base = w->table_addr + get_offset(g, g->word);
-	uint64_t max = s->client->limits.message_bytes_max;
+	uint64_t max = e->message_bytes_max;
 
-	while (g->posted < g->length && flight_room(s) > s->sq_depth / 2) {
+	while (g->posted < g->length && engine_room(e) > e->sq_depth / 2) {
 		uint64_t left = g->length - g->posted;
 		g->posted += op_read_item(op, base + g->posted, w->table_rkey, g->posted,
 					  get_head_bytes(g), (uint32_t)(left < max ? left : max));
@@ -164,7 +168,7 @@ static void post_direct(struct op *op, struct get *g)
 /* A long item: its value straight into the caller's memory. */
 static void post_long(struct op *op, struct get *g)
 {
-	struct kvd_session *s = op->session;
+	struct engine *e = op->engine;
 	uint64_t room = g->length - get_head_bytes(g);
 
 	if (g->allocate && op->value.bytes < room) {
@@ -172,9 +176,9 @@ static void post_long(struct op *op, struct get *g)
 		if (!allocate(op, room))
 			return;
 	}
-	int rc = pieces_register(&op->value, &s->registrar, IBV_ACCESS_LOCAL_WRITE);
+	int rc = pieces_register(&op->value, &e->registrar, IBV_ACCESS_LOCAL_WRITE);
 	if (rc) {
-		op_done(op, err_set_errno(&s->err, KVD_EDEVICE, rc,
+		op_done(op, err_set_errno(&e->health.err, KVD_EDEVICE, rc,
 					  "can't register a buffer of %zu bytes: the locked-memory limit "
 					  "may be too low (see 'ulimit -l')", op->value.bytes));
 		return;
@@ -187,12 +191,11 @@ static void post_item(struct op *op, struct get *g, enum step step)
 	const struct wire_welcome *w = &g->table->welcome;
 
 	g->step = step;
-	op->phase = PHASE_READS;
 	if (g->length > OP_ITEM_BYTES) {
 		post_long(op, g);
 	} else if (g->length >= SCATTER_BYTES_MIN && !g->allocate &&
 		   op->value.bytes >= g->length - get_head_bytes(g) &&
-		   pieces_find(&op->value, op->session->registrar.buffers)) {
+		   pieces_find(&op->value, op->engine->registrar.buffers)) {
 		post_direct(op, g);
 	} else {
 		g->posted = g->length;
@@ -291,12 +294,12 @@ static inline struct get *begin(struct op *op, unsigned how)
 	return g;
 }
 
-void get_start(struct op *op, unsigned how)
+static void start(struct op *op, unsigned how)
 {
 	struct get *g = begin(op, how);
 
-	op->session->counters.gets++;
-	if (op->session->client->options.get == KVD_GET_MESSAGE && !g->locked) {
+	op->engine->counters.gets++;
+	if (op->engine->options->get == KVD_GET_MESSAGE && !g->locked) {
 		g->index_read = true; /* by kvd */
 		send_get(op, wants_head(op));
 		return;
@@ -305,6 +308,17 @@ void get_start(struct op *op, unsigned how)
 	g->word = lookup_in_mirror(g);
 	g->from_mirror = g->word;
 	go_on(op, g, g->from_mirror ? READ_ITEM : lookup_read(g));
+}
+
+int get_start(struct op *op, unsigned how, const struct iovec *iov, int count)
+{
+	int rc = op_set_value(op, iov, count);
+
+	if (rc)
+		op_free(op);
+	else
+		start(op, how);
+	return rc;
 }
 
 void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, bool complete)
@@ -318,7 +332,6 @@ void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, bool
 	g->word = word;
 	g->step = READ_ITEM;
 	g->length = g->posted = bytes;
-	op->phase = PHASE_READS;
 	if (complete)
 		advance(op);
 	else
@@ -330,8 +343,8 @@ void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, bool
 /* The version and the length. */
 static void got_head(struct op *op, const struct wire_reply *r)
 {
-	op->result_bytes = r->value_bytes;
-	op->result_version = r->version;
+	op->out.bytes = r->value_bytes;
+	op->out.version = r->version;
 	if (r->value_bytes && r->value_bytes <= op->value.bytes)
 		send_get(op, false); /* it has become shorter */
 	else
@@ -349,41 +362,41 @@ static void got_value(struct op *op, const struct wire_reply *r, const uint8_t *
 
 static void reply(struct op *op, const uint8_t *payload)
 {
-	const struct wire_reply *r = &op->reply;
+	const struct wire_reply *r = &op->out.reply;
 	struct get *g = get_of(op);
 
 	if (r->status == WIRE_NOT_FOUND) {
 		op_done(op, KVD_NOT_FOUND);
 	} else if (r->status != WIRE_OK) {
-		op_done(op, request_result(op, r->status));
+		op_done(op, request_result(op->engine, op->key_bytes, r->status));
 	} else if (g->asked_head) {
 		got_head(op, r);
 	} else if (r->flags & WIRE_COPY) {
 		g->from_mirror = false;
 		g->word = r->word;
 		go_on(op, g, READ_COPY);
-	} else if (r->value_bytes == op->payload_bytes) {
+	} else if (r->value_bytes == op->out.payload_bytes) {
 		got_value(op, r, payload);
 	} else {
-		op_done(op, request_fail(op, KVD_EPROTOCOL,
+		op_done(op, request_fail(op->engine, op->key_bytes, KVD_EPROTOCOL,
 					 "kvd answered with another length than it sent"));
 	}
 }
 
 const struct op_class get_class = { .advance = advance, .reply = reply };
 
-struct get *gets_new(struct kvd_session *s, unsigned count)
+struct get *gets_new(struct engine *e)
 {
-	struct get *gets = calloc(count, sizeof *gets);
+	struct get *gets = calloc(e->depth, sizeof *gets);
 
-	for (unsigned i = 0; gets && i < count; i++) {
-		struct op *op = &s->ops[i];
+	for (unsigned i = 0; gets && i < e->depth; i++) {
+		struct op *op = &e->ops[i];
 		op->own = &gets[i];
-		gets[i].table = &s->table;
+		gets[i].table = &e->table;
 		gets[i].memory = op->memory;
 		gets[i].value = &op->value;
 		gets[i].key = op->key;
-		gets[i].counters = &s->counters;
+		gets[i].counters = &e->counters;
 	}
 	return gets;
 }

@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct engine;
 struct get;
-struct kvd_session;
+struct iovec;
 struct op;
 struct op_class;
 
@@ -17,18 +18,19 @@ struct op_class;
 
 enum get_how {
 	GET_PLAIN = 0,
-	GET_ALLOCATES = 1, /* memory for the value, which op->allocated is then */
+	GET_ALLOCATES = 1, /* memory for the value: outcome.allocated */
 	GET_LOCKED = 2,    /* by the holder of the key's lock */
 };
 
 extern const struct op_class get_class;
 
-/* What the GETs of a session's operations need, one for each: freed by free().  NULL
+/* What the GETs of an engine's operations need, one for each: freed by free().  NULL
  * without memory. */
-struct get *gets_new(struct kvd_session *session, unsigned count);
+struct get *gets_new(struct engine *e);
 
-/* Begins a GET into op->value; `how` of enum get_how. */
-void get_start(struct op *op, unsigned how);
+/* Begins a GET into the caller's memory; `how` of enum get_how.  KVD_EINVAL with a sentence:
+ * that are too many pieces, and the operation is free. */
+int get_start(struct op *op, unsigned how, const struct iovec *iov, int count);
 /* The READ of the item that this entry of the mirror names, of so many bytes, has been
  * posted for it, and perhaps is complete. */
 void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, bool complete);

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/op/session.h"
+#include "client/op/engine.h"
+#include "client/op/operation.h"
+#include "client/op/request.h"
 
 #define SEEN 1024u /* a power of two */
 #define AGE_NS_MAX 200000000ull
@@ -20,20 +22,20 @@ struct hints {
 	uint32_t place[WIRE_HINTS_MAX];
 };
 
-void hints_begin(struct kvd_session *s)
+void hints_begin(struct engine *e)
 {
-	const struct wire_welcome *w = &s->table.welcome;
+	const struct wire_welcome *w = &e->table.welcome;
 
 	if (!w->hints_every) {
-		hints_delete(s->hints);
-		s->hints = NULL;
+		hints_delete(e->hints);
+		e->hints = NULL;
 		return;
 	}
-	if (!s->hints)
-		s->hints = malloc(sizeof *s->hints);
-	if (!s->hints)
+	if (!e->hints)
+		e->hints = malloc(sizeof *e->hints);
+	if (!e->hints)
 		return;
-	*s->hints = (struct hints){ .every = w->hints_every, .shift = w->hint_shift,
+	*e->hints = (struct hints){ .every = w->hints_every, .shift = w->hint_shift,
 				    .random = (uint32_t)w->connection_id | 1 };
 }
 
@@ -42,18 +44,17 @@ void hints_delete(struct hints *hints)
 	free(hints);
 }
 
-static void tell(struct kvd_session *s)
+static void tell(struct engine *e)
 {
-	struct hints *h = s->hints;
-	struct op *op = op_new(s, &detached_class, NULL, 0);
+	struct hints *h = e->hints;
+	struct op *op = op_new(e, &detached_class, NULL, 0);
 	struct iovec all = { h->place, h->count * sizeof h->place[0] };
 
 	h->count = h->turns = 0;
 	memset(h->seen, 0, sizeof h->seen);
 	if (!op)
 		return; /* all are in flight: they are told no more */
-	pieces_set(&op->value, &all, 1);
-	request_send(op, &(struct wire_request){ .op = WIRE_HINTS }, op->value.bytes);
+	request_start(op, &(struct wire_request){ .op = WIRE_HINTS }, &all, 1);
 }
 
 /* Xorshift: in turn would tell every other GET of a loop of an even length. */
@@ -68,13 +69,13 @@ static bool is_its_turn(struct hints *h)
 	return (uint64_t)x * h->every >> 32 == 0;
 }
 
-void hints_note(struct kvd_session *s, uint64_t word)
+void hints_note(struct engine *e, uint64_t word)
 {
-	struct hints *h = s->hints;
+	struct hints *h = e->hints;
 
 	if (!is_its_turn(h))
 		return;
-	uint32_t place = (uint32_t)(layout_word_offset(word, s->table.unit_mask) >> h->shift);
+	uint32_t place = (uint32_t)(layout_word_offset(word, e->table.unit_mask) >> h->shift);
 	uint32_t *seen = &h->seen[(place * 2654435761u) >> 22 & (SEEN - 1)];
 	uint64_t now = clock_coarse_ns();
 	if (*seen != place + 1) {
@@ -87,5 +88,5 @@ void hints_note(struct kvd_session *s, uint64_t word)
 	/* Few keys that are used all the time must be told as often as many: kvd goes by
 	 * what it hears between two victims, not by the clock. */
 	if (h->turns >= WIRE_HINTS_MAX || (h->count && now - h->since_ns > AGE_NS_MAX))
-		tell(s);
+		tell(e);
 }

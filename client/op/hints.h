@@ -11,15 +11,14 @@
 
 #include <stdint.h>
 
+struct engine;
 struct hints;
-struct kvd_session;
-struct op;
 
-/* A connection begins; s->hints is NULL if its kvd wants none, or without memory. */
-void hints_begin(struct kvd_session *session);
+/* A connection begins; e->hints is NULL if its kvd wants none, or without memory. */
+void hints_begin(struct engine *e);
 void hints_delete(struct hints *hints);
 
-/* A GET found its item where op->word says; s->hints is not NULL. */
-void hints_note(struct kvd_session *s, uint64_t word);
+/* A GET found its item where `word` says; e->hints is not NULL. */
+void hints_note(struct engine *e, uint64_t word);
 
 #endif

@@ -1,36 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Messages to kvd: changes, and the calls that its workers answer.
- *
- * A value that fits a message goes behind its key, copied there or gathered from
- * registered memory; a longer one stays where it is, registered until the reply,
- * and kvd READs it from there.
- */
+#include "client/op/request.h"
+
 #include <string.h>
 
-#include "client/op/session.h"
-
-int check_key(struct kvd_session *s, const void *key, size_t key_bytes)
-{
-	if (!key || !key_bytes)
-		return err_set(&s->err, KVD_EINVAL, "the key is empty: keys have 1 to %d bytes",
-			       KVD_KEY_BYTES_MAX);
-	if (key_bytes > KVD_KEY_BYTES_MAX)
-		return err_set(&s->err, KVD_ETOOBIG,
-			       "the key has %zu bytes: keys have 1 to %d bytes", key_bytes,
-			       KVD_KEY_BYTES_MAX);
-	return 0;
-}
+#include "client/op/engine.h"
+#include "client/op/operation.h"
+#include "client/op/operation_impl.h"
+#include "client/op/post.h"
 
 /* Lets kvd READ the value from the caller's memory: sets its segments. */
 static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
 {
-	struct kvd_session *s = op->session;
+	struct engine *e = op->engine;
 	struct pieces *v = &op->value;
-	int rc = pieces_register(v, &s->registrar, IBV_ACCESS_REMOTE_READ);
+	int rc = pieces_register(v, &e->registrar, IBV_ACCESS_REMOTE_READ);
 
 	if (rc)
-		return err_set_errno(&s->err, KVD_EDEVICE, rc,
+		return err_set_errno(&e->health.err, KVD_EDEVICE, rc,
 				     "can't register the value's %zu bytes: the locked-memory limit may be "
 				     "too low (see 'ulimit -l')", v->bytes);
 	q->flags |= WIRE_PULL;
@@ -50,7 +36,7 @@ static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
 
 int request_send(struct op *op, const struct wire_request *ask, size_t value_bytes)
 {
-	struct kvd_session *s = op->session;
+	struct engine *e = op->engine;
 	uint8_t *message = op->memory->message;
 	struct wire_request *q = (struct wire_request *)message;
 	uint32_t bytes = (uint32_t)sizeof *q + op->key_bytes;
@@ -59,17 +45,18 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	op->phase = PHASE_REPLY;
 	op->sent_ns = clock_ns();
 	/* The slot, and a count, so that an answer to a former request is known. */
-	op->request_id = op->index + OPS_MAX * ++s->next_request;
+	op->request_id = op->index + OPS_MAX * ++e->next_request;
 	*q = *ask;
 	q->request_id = op->request_id;
 	q->key_bytes = (uint16_t)op->key_bytes;
 	if (value_bytes)
 		q->value_bytes = value_bytes;
 	if (op->class->changes) {
-		op->sent = (struct kvd_receipt){ s->table.welcome.instance, s->table.welcome.connection_id,
-						 s->secret, op->request_id };
-		if (s->receipt)
-			*s->receipt = op->sent;
+		op->out.sent = (struct kvd_receipt){ e->table.welcome.instance,
+						     e->table.welcome.connection_id, e->secret,
+						     op->request_id };
+		if (e->receipt)
+			*e->receipt = op->out.sent;
 	}
 	memcpy(message + sizeof *q, op->key, op->key_bytes);
 	if (bytes + value_bytes > WIRE_MESSAGE_BYTES_MAX) {
@@ -77,8 +64,8 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 		if (rc)
 			return rc;
 		bytes += q->segments * (uint32_t)sizeof(struct wire_segment);
-	} else if (value_bytes >= GATHER_BYTES_MIN && op->value.count < s->sge_max &&
-		   pieces_find(&op->value, s->registrar.buffers)) {
+	} else if (value_bytes >= GATHER_BYTES_MIN && op->value.count < e->sge_max &&
+		   pieces_find(&op->value, e->registrar.buffers)) {
 		gather = true;
 	} else if (value_bytes) {
 		pieces_gather(&op->value, message + bytes);
@@ -88,13 +75,42 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	return 0;
 }
 
-int request_fail(struct op *op, int code, const char *why)
+int request_start(struct op *op, const struct wire_request *ask, const struct iovec *iov,
+		  int count)
 {
-	return err_set(&op->session->err, code, "%s (key of %u bytes, kvd at %s)", why,
-		       op->key_bytes, op->session->client->addr.text);
+	struct err *err = &op->engine->health.err;
+	int rc = op_set_value(op, iov, count);
+
+	if (!rc && op->value.bytes > KVD_VALUE_BYTES_MAX)
+		rc = err_set(err, KVD_ETOOBIG, "the value has %zu bytes: the limit is %llu",
+			     op->value.bytes, KVD_VALUE_BYTES_MAX);
+	if (!rc)
+		rc = request_send(op, ask, op->value.bytes);
+	if (rc)
+		op_free(op);
+	else
+		op->engine->counters.changes += op->class->changes;
+	return rc;
 }
 
-int request_result(struct op *op, uint64_t status)
+#define DOORBELL 8u /* changes that are submitted together */
+
+void request_submitted(const struct op *op)
+{
+	struct engine *e = op->engine;
+
+	/* Unless others want the core: kvd, whom it wakes, would take it away. */
+	if (e->wr_count >= DOORBELL && !spin_is_crowded(&e->spin, op->sent_ns))
+		engine_flush(e);
+}
+
+int request_fail(struct engine *e, uint32_t key_bytes, int code, const char *why)
+{
+	return err_set(&e->health.err, code, "%s (key of %u bytes, kvd at %s)", why, key_bytes,
+		       e->health.peer);
+}
+
+int request_result(struct engine *e, uint32_t key_bytes, uint64_t status)
 {
 	switch ((enum wire_status)status) {
 	case WIRE_OK:
@@ -104,36 +120,40 @@ int request_result(struct op *op, uint64_t status)
 	case WIRE_CONDITION:
 		return KVD_CONDITION;
 	case WIRE_EMEMORY:
-		return request_fail(op, KVD_EFULL, "the table has no memory for this value: delete keys or "
-					     "start kvd with more --memory");
+		return request_fail(e, key_bytes, KVD_EFULL, "the table has no memory for this "
+				    "value: delete keys or start kvd with more --memory");
 	case WIRE_ECROWDED:
-		return request_fail(op, KVD_EFULL, "more than 200 other keys share this one's place in kvd's "
-					     "index: somebody made them for it; delete those");
+		return request_fail(e, key_bytes, KVD_EFULL, "more than 200 other keys share "
+				    "this one's place in kvd's index: somebody made them for "
+				    "it; delete those");
 	case WIRE_ETOOBIG:
-		return request_fail(op, KVD_ETOOBIG, "the value would be over the limit of 1 GiB: it was left as "
-						"it is");
+		return request_fail(e, key_bytes, KVD_ETOOBIG, "the value would be over the "
+				    "limit of 1 GiB: it was left as it is");
 	case WIRE_EPULL:
-		return request_fail(op, KVD_EINVAL, "the value changed while kvd read it, and was not stored");
+		return request_fail(e, key_bytes, KVD_EINVAL, "the value changed while kvd read "
+				    "it, and was not stored");
 	case WIRE_EBUSY:
-		return request_fail(op, KVD_EBUSY, "the key was locked or kvd too busy: nothing was done");
+		return request_fail(e, key_bytes, KVD_EBUSY, "the key was locked or kvd too "
+				    "busy: nothing was done");
 	case WIRE_ENUMBER:
-		return request_fail(op, KVD_ENUMBER, "the value is not a whole number in decimal text: it was "
-					       "left as it is");
+		return request_fail(e, key_bytes, KVD_ENUMBER, "the value is not a whole number "
+				    "in decimal text: it was left as it is");
 	case WIRE_ERANGE:
-		return request_fail(op, KVD_ERANGE, "the sum does not fit 64 bits: the value was left as it is");
+		return request_fail(e, key_bytes, KVD_ERANGE, "the sum does not fit 64 bits: "
+				    "the value was left as it is");
 	case WIRE_EDENIED:
-		return session_denied(op->session);
+		return health_denied(&e->health);
 	case WIRE_EDISK:
-		return request_fail(op, KVD_EDISK, "kvd's disk is full or broken: nothing was changed (its log "
-					     "says more)");
+		return request_fail(e, key_bytes, KVD_EDISK, "kvd's disk is full or broken: "
+				    "nothing was changed (its log says more)");
 	case WIRE_EUNKNOWN:
-		return request_fail(op, KVD_EUNKNOWN, "kvd's disk failed: the change was not made, but may be "
-						"found after kvd is started again");
+		return request_fail(e, key_bytes, KVD_EUNKNOWN, "kvd's disk failed: the change "
+				    "was not made, but may be found after kvd is started again");
 	case WIRE_ESTOPPING:
-		return request_fail(op, KVD_ECONNECT, "kvd is stopping");
+		return request_fail(e, key_bytes, KVD_ECONNECT, "kvd is stopping");
 	default:
-		return request_fail(op, KVD_EPROTOCOL, "kvd answered with a status that this client does not "
-						 "know");
+		return request_fail(e, key_bytes, KVD_EPROTOCOL, "kvd answered with a status "
+				    "that this client does not know");
 	}
 }
 
@@ -142,17 +162,17 @@ static void learn_news(struct op *op, const uint8_t *payload)
 {
 	struct wire_news news;
 
-	for (uint32_t at = 0; at + sizeof news <= op->payload_bytes; at += (uint32_t)sizeof news) {
+	for (size_t at = 0; at + sizeof news <= op->out.payload_bytes; at += sizeof news) {
 		memcpy(&news, payload + at, sizeof news);
-		mirror_store_word(op->session->table.mirror, news.place >> 8, news.place & 0xff,
+		mirror_store_word(op->engine->table.mirror, news.place >> 8, news.place & 0xff,
 				  news.word);
 	}
 }
 
 static void change_reply(struct op *op, const uint8_t *payload)
 {
-	const struct wire_reply *r = &op->reply;
-	const struct remote_table *t = &op->session->table;
+	const struct wire_reply *r = &op->out.reply;
+	const struct remote_table *t = &op->engine->table;
 
 	/* The reply tells where the entry is now: the mirror need not find out. */
 	table_learn_buckets(t, r->buckets);
@@ -160,15 +180,16 @@ static void change_reply(struct op *op, const uint8_t *payload)
 		mirror_store_word(t->mirror, r->bucket, r->flags & WIRE_SLOT_MASK,
 				  r->op == WIRE_DELETE ? 0 : r->word);
 	learn_news(op, payload);
-	op->result_version = r->version;
-	op->result_bytes = r->value_bytes;
-	op->result_number = (int64_t)r->value_bytes; /* of a WIRE_INCR */
-	op_done(op, request_result(op, r->status));
+	op->out.version = r->version;
+	op->out.bytes = r->value_bytes;
+	op->out.number = (int64_t)r->value_bytes; /* of a WIRE_INCR */
+	op_done(op, request_result(op->engine, op->key_bytes, r->status));
 }
 
 static void call_reply(struct op *op, const uint8_t *payload)
 {
-	memcpy(op->memory->message, payload, op->payload_bytes);
+	memcpy(op->memory->message, payload, op->out.payload_bytes);
+	op->out.payload = op->memory->message;
 	op_done(op, KVD_OK);
 }
 
@@ -186,4 +207,5 @@ static void sent(struct op *op)
 
 const struct op_class call_class = { .advance = sent, .reply = call_reply };
 const struct op_class change_class = { .advance = sent, .reply = change_reply, .changes = true };
-const struct op_class detached_class = { .advance = sent, .reply = detached_reply, .detached = true };
+const struct op_class detached_class = { .advance = sent, .reply = detached_reply,
+					 .detached = true };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The client's protection domain: made by its first session, shared by all, and made
- * again where the device was taken away and came back.
- */
-#include <errno.h>
+#include "client/session/device.h"
 
-#include "client/op/session.h"
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "client/session/client.h"
+#include "client/session/session_impl.h"
 
 /* Of all clients of the process: while there is one, rdma_cm must not close contexts. */
 static _Atomic unsigned pds;
@@ -35,17 +35,19 @@ static void drop_pd(struct kvd_client *c)
 
 void session_leave_device(struct kvd_session *s)
 {
+	struct engine *e = &s->engine;
 	struct kvd_client *c = s->client;
 
-	if (s->memory_mr)
-		s->verbs->dereg_mr(s->memory_mr);
+	if (e->memory_mr)
+		c->verbs->dereg_mr(e->memory_mr);
 	if (s->held_mr)
-		s->verbs->dereg_mr(s->held_mr);
-	s->memory_mr = s->held_mr = NULL;
+		c->verbs->dereg_mr(s->held_mr);
+	e->memory_mr = s->held_mr = NULL;
 	pthread_mutex_lock(&c->lock);
-	c->device_lost |= s->device_lost;
+	c->device_lost |= e->health.device_lost;
 	c->pd_users -= s->uses_pd;
 	s->uses_pd = false;
+	e->health.ctx = NULL;
 	drop_pd(c);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -53,13 +55,14 @@ void session_leave_device(struct kvd_session *s)
 static int make_pd(struct kvd_session *s)
 {
 	struct kvd_client *c = s->client;
+	struct err *err = &s->engine.health.err;
 	struct ibv_context *ctx = s->id->verbs;
 
-	if (link_query(s->verbs, ctx, s->id->port_num ? s->id->port_num : 1, &c->limits, &s->err))
+	if (link_query(c->verbs, ctx, s->id->port_num ? s->id->port_num : 1, &c->limits, err))
 		return KVD_EDEVICE;
-	c->pd = s->verbs->alloc_pd(ctx);
+	c->pd = c->verbs->alloc_pd(ctx);
 	if (!c->pd)
-		return err_set_errno(&s->err, KVD_EDEVICE, errno, "can't allocate a protection domain");
+		return err_set_errno(err, KVD_EDEVICE, errno, "can't allocate a protection domain");
 	c->ctx = ctx;
 	atomic_fetch_add(&pds, 1);
 	return 0;
@@ -78,11 +81,12 @@ static bool has_moved(struct kvd_session *s)
 
 int session_share_pd(struct kvd_session *s)
 {
+	struct engine *e = &s->engine;
 	struct kvd_client *c = s->client;
 	int rc = 0;
 
 	if (has_moved(s)) {
-		s->device_lost = true;
+		e->health.device_lost = true;
 		session_leave_device(s);
 	}
 	pthread_mutex_lock(&c->lock);
@@ -90,13 +94,14 @@ int session_share_pd(struct kvd_session *s)
 	if (!c->pd)
 		rc = make_pd(s);
 	else if (c->ctx != s->id->verbs)
-		rc = err_set(&s->err, KVD_EDEVICE,
+		rc = err_set(&e->health.err, KVD_EDEVICE,
 			     "the route to %s leads to another device than before, where other sessions or "
 			     "buffers of this client still are: end them", c->addr.text);
-	s->registrar.pd = c->pd;
-	if (!rc && !s->uses_pd) {
+	if (!rc) {
+		e->registrar.pd = c->pd;
+		e->health.ctx = c->ctx;
+		c->pd_users += !s->uses_pd;
 		s->uses_pd = true;
-		c->pd_users++;
 	}
 	pthread_mutex_unlock(&c->lock);
 	return rc;

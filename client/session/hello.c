@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The first message of a connection: who the client is, and what kvd's welcome says of
- * itself and its table.
- */
+#include "client/session/hello.h"
+
 #include <string.h>
 
-#include "client/op/session.h"
 #include "client/cache/welcome.h"
+#include "client/op/hints.h"
+#include "client/op/operation.h"
+#include "client/op/request.h"
+#include "client/session/client.h"
+#include "client/session/prefill.h"
+#include "client/session/session_impl.h"
+#include "client/session/wait.h"
 
 /* Another start of kvd: what was known of the old one's index is worth nothing. */
 static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
 {
+	struct engine *e = &s->engine;
+	struct err *err = &e->health.err;
 	struct kvd_client *c = s->client;
-	const struct wire_welcome *w = &s->table.welcome;
+	const struct wire_welcome *w = &e->table.welcome;
 
-	directory_leave(&s->table.directory);
+	directory_leave(&e->table.directory);
 	pthread_mutex_lock(&c->lock);
 	*is_new = !c->directory || c->directory->instance != w->instance ||
 		  c->directory->entries != w->dir_entries;
@@ -26,15 +32,16 @@ static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
 		mirror_clear(c->mirror);
 	}
 	if (c->directory)
-		s->table.directory = directory_share(c->directory);
+		e->table.directory = directory_share(c->directory);
 	pthread_mutex_unlock(&c->lock);
-	return s->table.directory ? 0 : err_set(&s->err, KVD_ENOMEM, "out of memory");
+	return e->table.directory ? 0 : err_set(err, KVD_ENOMEM, "out of memory");
 }
 
 /* What both ends sign. */
 static void fill_exchange(const struct kvd_session *s, const struct wire_request *hello,
 			  struct wire_signed *text, struct auth_exchange *x)
 {
+	const struct engine *e = &s->engine;
 	const struct credentials *c = &s->client->credentials;
 
 	*text = (struct wire_signed){
@@ -49,7 +56,7 @@ static void fill_exchange(const struct kvd_session *s, const struct wire_request
 	*x = (struct auth_exchange){
 		.server = c->server,
 		.version = WIRE_VERSION,
-		.client_qpn = s->qp->qp_num,
+		.client_qpn = e->qp->qp_num,
 		.server_qpn = s->server_qpn,
 		.hello = text,
 		.hello_bytes = sizeof *text,
@@ -61,16 +68,18 @@ static void fill_exchange(const struct kvd_session *s, const struct wire_request
 /* Whether the two ends want the same of each other. */
 static int check_users(struct kvd_session *s)
 {
+	struct engine *e = &s->engine;
+	struct err *err = &e->health.err;
 	bool users = s->accept.flags & WIRE_ACCEPT_USERS;
 
 	if (users == s->client->has_credentials)
 		return 0;
 	if (users)
-		return err_set(&s->err, KVD_EDENIED, "kvd at %s wants to know who you are: give credentials "
+		return err_set(err, KVD_EDENIED, "kvd at %s wants to know who you are: give credentials "
 			       "(--credentials FILE, KVD_CREDENTIALS_FILE or KVD_CREDENTIALS)",
-			       s->client->addr.text);
-	return err_set(&s->err, KVD_EDENIED, "kvd at %s has no users, so it can't prove that it is the one "
-		       "that the credentials of %s are for", s->client->addr.text,
+			       e->health.peer);
+	return err_set(err, KVD_EDENIED, "kvd at %s has no users, so it can't prove that it is the one "
+		       "that the credentials of %s are for", e->health.peer,
 		       s->client->credentials.name);
 }
 
@@ -78,36 +87,41 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
 			 const uint8_t *proof, const struct wire_reply *reply,
 			 const uint8_t *payload, size_t bytes)
 {
-	size_t want = sizeof s->table.welcome + (s->client->has_credentials ? WIRE_PROOF_BYTES : 0);
-	const char *at = s->client->addr.text;
+	struct engine *e = &s->engine;
+	struct err *err = &e->health.err;
+	size_t want = sizeof e->table.welcome + (s->client->has_credentials ? WIRE_PROOF_BYTES : 0);
+	const char *at = e->health.peer;
 
 	if (reply->status == WIRE_EDENIED)
-		return err_set(&s->err, KVD_EDENIED, "kvd at %s denied %s: it has no such %s, or "
+		return err_set(err, KVD_EDENIED, "kvd at %s denied %s: it has no such %s, or "
 			       "they have another key by now ('kvcli user list' there shows)", at,
-			       s->client->has_credentials ? s->client->credentials.name : "this client",
+			       e->health.user,
 			       s->client->space ? "namespace, or no such user in it" : "user");
 	if (reply->status != WIRE_OK || bytes != want)
-		return err_set(&s->err, KVD_EPROTOCOL, "%s answered the hello with status %u and %zu bytes",
+		return err_set(err, KVD_EPROTOCOL, "%s answered the hello with status %u and %zu bytes",
 			       at, reply->status, bytes);
-	memcpy(&s->table.welcome, payload, sizeof s->table.welcome);
+	memcpy(&e->table.welcome, payload, sizeof e->table.welcome);
 	if (s->client->has_credentials &&
-	    !auth_check_server(x, proof, &s->table.welcome, sizeof s->table.welcome, payload + sizeof s->table.welcome))
-		return err_set(&s->err, KVD_EDENIED, "what listens at %s is not the kvd that the credentials "
+	    !auth_check_server(x, proof, &e->table.welcome, sizeof e->table.welcome,
+			       payload + sizeof e->table.welcome))
+		return err_set(err, KVD_EDENIED, "what listens at %s is not the kvd that the credentials "
 			       "of %s are for: it can't prove it", at, s->client->credentials.name);
-	if (!welcome_is_sane(&s->table.welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
-		return err_set(&s->err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense", at);
-	s->table.unit_mask = layout_unit_mask(s->table.welcome.table_bytes);
+	if (!welcome_is_sane(&e->table.welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
+		return err_set(err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense", at);
+	e->table.unit_mask = layout_unit_mask(e->table.welcome.table_bytes);
 	return 0;
 }
 
 int hello_say(struct kvd_session *s)
 {
+	struct engine *e = &s->engine;
 	const struct credentials *c = &s->client->credentials;
 	struct wire_request hello = { .op = WIRE_HELLO, .flags = WIRE_NOTICES,
-				      .value_addr = (uintptr_t)s->held,
+				      .value_addr = (uintptr_t)e->held.page,
 				      .value_rkey = s->held_mr->rkey,
-				      .value_checksum = s->secret };
+				      .value_checksum = e->secret };
 	uint8_t proof[WIRE_PROOF_BYTES];
+	const struct outcome *out;
 	struct wire_signed text;
 	struct auth_exchange x;
 	bool is_new;
@@ -115,22 +129,22 @@ int hello_say(struct kvd_session *s)
 
 	if (rc)
 		return rc;
-	struct op *op = op_new(s, &call_class, c->name, strlen(c->name));
+	struct op *op = op_new(e, &call_class, c->name, strlen(c->name));
 	if (s->client->has_credentials) {
 		fill_exchange(s, &hello, &text, &x);
 		auth_prove_client(&x, &c->secret, proof);
-		pieces_set(&op->value, &(struct iovec){ proof, sizeof proof }, 1);
 	}
-	rc = request_send(op, &hello, op->value.bytes);
+	rc = request_start(op, &hello, &(struct iovec){ proof, sizeof proof },
+			   s->client->has_credentials);
 	if (!rc)
-		rc = session_run(op);
+		rc = session_run(s, op, &out);
 	if (!rc)
-		rc = check_welcome(s, &x, proof, &op->reply, op->memory->message,
-				   op->payload_bytes);
+		rc = check_welcome(s, &x, proof, &out->reply, out->payload, out->payload_bytes);
 	if (rc)
 		return rc;
-	rc = learn_table(s, op->reply.buckets, &is_new);
+	e->health.role = role_name((enum role)e->table.welcome.role);
+	rc = learn_table(s, out->reply.buckets, &is_new);
 	if (!rc)
-		hints_begin(s);
-	return !rc && is_new && s->client->options.mirror_ahead ? ahead_read(s) : rc;
+		hints_begin(e);
+	return !rc && is_new && s->client->options.mirror_ahead ? prefill_mirror(s) : rc;
 }

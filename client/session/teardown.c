@@ -1,33 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The end of a session's connection, from any state. */
-#include "client/op/session.h"
+#include "client/session/teardown.h"
+
+#include "client/op/operation.h"
+#include "client/session/device.h"
+#include "client/session/session_impl.h"
 
 void session_disconnect(struct kvd_session *s)
 {
-	const struct verbs *v = s->verbs;
+	struct engine *e = &s->engine;
+	const struct verbs *v = e->registrar.verbs;
 
-	if (s->connected)
+	if (e->health.connected)
 		v->disconnect(s->id);
-	s->connected = false;
-	if (s->qp)
-		v->destroy_qp(s->qp);
-	if (s->cq) {
-		v->ack_cq_events(s->cq, s->events);
-		v->destroy_cq(s->cq);
+	e->health.connected = false;
+	if (e->qp)
+		v->destroy_qp(e->qp);
+	if (e->cq) {
+		v->ack_cq_events(e->cq, e->events);
+		v->destroy_cq(e->cq);
 	}
-	if (s->comp)
-		v->destroy_comp_channel(s->comp);
+	if (e->comp)
+		v->destroy_comp_channel(e->comp);
 	if (s->id)
 		v->destroy_id(s->id);
-	if (s->channel)
-		v->destroy_event_channel(s->channel);
-	s->events = 0;
-	s->qp = NULL;
-	s->cq = NULL;
-	s->comp = NULL;
+	if (e->channel)
+		v->destroy_event_channel(e->channel);
+	e->events = 0;
+	e->qp = NULL;
+	e->cq = NULL;
+	e->comp = NULL;
 	s->id = NULL;
-	s->channel = NULL;
-	if (s->device_lost)
+	e->channel = NULL;
+	if (e->health.device_lost)
 		session_leave_device(s); /* it goes away only when nobody uses it */
 }
 
@@ -35,5 +39,5 @@ void session_down(struct kvd_session *s)
 {
 	/* First the queue pair: nothing may touch the callers' memory after this. */
 	session_disconnect(s);
-	flight_abort(s);
+	ops_abort(&s->engine);
 }

@@ -1,66 +1,71 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Waiting for operations.  A connection that broke meanwhile is torn down here, which
- * ends all of them.
- */
-#include "client/op/session.h"
+#include "client/session/wait.h"
+
+#include "client/op/operation.h"
+#include "client/op/poll.h"
+#include "client/session/session_impl.h"
+#include "client/session/teardown.h"
 
 static int look_after(struct kvd_session *s, int rc)
 {
-	if (s->broken)
+	if (s->engine.health.broken)
 		session_down(s);
-	return s->done ? 0 : rc;
+	return s->engine.done ? 0 : rc;
 }
 
 int session_poll(struct kvd_session *s, uint64_t until_ns)
 {
-	return look_after(s, flight_poll(s, until_ns));
+	return look_after(s, engine_poll(&s->engine, until_ns));
 }
 
 int session_poll_for(struct kvd_session *s, uint64_t wait_ns)
 {
-	return look_after(s, flight_poll_for(s, wait_ns));
+	return look_after(s, engine_poll_for(&s->engine, wait_ns));
 }
 
 void session_arm(struct kvd_session *s)
 {
-	flight_arm(s);
+	engine_arm(&s->engine);
 	look_after(s, 0);
 }
 
-void session_wait(struct kvd_session *s, struct op *first, struct op *second)
+void session_run_both(struct kvd_session *s, struct op *op, struct op *other)
 {
-	while (!first->done || !second->done) {
-		session_poll(s, first->deadline_ns + 1000000000ull);
-		s->done = NULL;
-		s->done_end = &s->done;
-	}
+	if (!engine_await(&s->engine, op, other))
+		return;
+	session_down(s);
+	ops_forget_done(&s->engine);
+}
+
+int session_run(struct kvd_session *s, struct op *op, const struct outcome **out)
+{
+	session_run_both(s, op, NULL);
+	*out = op_outcome(op);
+	op_free(op);
+	return (*out)->result;
 }
 
 uint32_t session_settle(struct kvd_session *s)
 {
-	if (!s->in_flight)
+	struct engine *e = &s->engine;
+
+	if (!e->in_flight)
 		return 0;
-	if (s->connected && !s->broken)
-		flight_take(s);
-	uint32_t detached = flight_detached(s);
-	if (s->in_flight > detached)
-		return s->in_flight - detached;
-	/* Each of them ends, or the session does: see check_deadlines(). */
-	while (s->in_flight + 2 > s->depth)
+	if (health_is_good(&e->health))
+		engine_take(e);
+	uint32_t detached = ops_detached(e);
+	if (e->in_flight > detached)
+		return e->in_flight - detached;
+	/* Each of them ends, or the connection does, for their deadlines. */
+	while (e->in_flight + 2 > e->depth)
 		session_poll(s, UINT64_MAX);
 	return 0;
 }
 
-int session_run(struct op *op)
+int session_alone(struct kvd_session *s)
 {
-	struct kvd_session *s = op->session;
-
-	while (!op->done)
-		session_poll(s, op->deadline_ns + 1000000000ull);
-	s->done = NULL;
-	s->done_end = &s->done;
-	int result = op->result;
-	op_free(op);
-	return result;
+	return session_settle(s) ? err_set(&s->engine.health.err, KVD_EINVAL,
+					   "operations are in flight: take their completions with "
+					   "kvd_poll first")
+				 : 0;
 }

@@ -14,7 +14,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "client/op/session.h"
+#include "client/op/memory.h"
+#include "client/session/client.h"
+#include "common/layout.h"
+#include "common/rdma/device.h"
 #include "tests/fuzz/calls.h"
 #include "tests/fuzz/clock.h"
 #include "tests/fuzz/fuzz.h"

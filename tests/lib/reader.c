@@ -8,7 +8,12 @@
 #include <time.h>
 
 #include "client/get/get.h"
-#include "client/op/session.h"
+#include "client/op/engine.h"
+#include "client/op/hints.h"
+#include "client/op/operation.h"
+#include "client/op/operation_impl.h"
+#include "client/op/post.h"
+#include "client/op/request.h"
 #include "tests/lib/fixture.h"
 
 /* One aligned word of a READ, and which bytes of it go where; of a quick reader all of it. */
@@ -27,8 +32,9 @@ struct scatter {
 
 struct reader {
 	const struct table *table;
-	struct kvd_client client;
-	struct kvd_session session;
+	struct kvd_options options;
+	_Atomic uint64_t buckets;
+	struct engine engine;
 	struct op op;
 	struct op_memory memory;
 	struct get *get;
@@ -120,8 +126,8 @@ static void post_read(struct reader *r, uint64_t remote, uint8_t *to, uint32_t b
 					 .skip = skip, .bytes = n, .to = to + at };
 		at += n;
 	}
-	r->session.counters.reads++;
-	r->session.counters.read_bytes += bytes;
+	r->engine.counters.reads++;
+	r->engine.counters.read_bytes += bytes;
 }
 
 void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes, bool last)
@@ -185,26 +191,37 @@ bool buffers_find(struct buffers *buffers, const void *addr, size_t bytes,
 	return false;
 }
 
-uint32_t flight_room(const struct kvd_session *s)
+uint32_t engine_room(const struct engine *e)
 {
-	return s->sq_depth;
+	return e->sq_depth;
+}
+
+int op_set_value(struct op *op, const struct iovec *iov, int count)
+{
+	return pieces_set(&op->value, iov, count);
+}
+
+void op_free(struct op *op)
+{
+	(void)op;
+	die("a value of too many pieces");
 }
 
 void op_done(struct op *op, int result)
 {
-	pieces_release(&op->value, op->session->verbs);
+	pieces_release(&op->value, op->engine->registrar.verbs);
 	if (result != KVD_OK) {
-		free(op->allocated);
-		op->allocated = NULL;
+		free(op->out.allocated);
+		op->out.allocated = NULL;
 	}
-	op->result = result;
+	op->out.result = result;
 	op->done = true;
 }
 
 /* It would ask the server. */
-void hints_note(struct kvd_session *s, uint64_t word)
+void hints_note(struct engine *e, uint64_t word)
 {
-	(void)s, (void)word; /* no kvd wants any */
+	(void)e, (void)word; /* no kvd wants any */
 }
 
 int request_send(struct op *op, const struct wire_request *ask, size_t value_bytes)
@@ -214,16 +231,16 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	return 0;
 }
 
-int request_result(struct op *op, uint64_t status)
+int request_result(struct engine *e, uint32_t key_bytes, uint64_t status)
 {
-	(void)op, (void)status;
+	(void)e, (void)key_bytes, (void)status;
 	die("a reply from nobody");
 	return 0;
 }
 
-int request_fail(struct op *op, int code, const char *why)
+int request_fail(struct engine *e, uint32_t key_bytes, int code, const char *why)
 {
-	(void)op, (void)why;
+	(void)e, (void)key_bytes, (void)why;
 	return code;
 }
 
@@ -271,20 +288,19 @@ void reader_begin(struct reader *r, const void *key, size_t key_bytes, void *val
 
 	struct iovec all = { value, value_bytes_max };
 
-	free(op->allocated);
+	free(op->out.allocated);
 	memset(op, 0, sizeof *op);
-	op->session = &r->session;
+	op->engine = &r->engine;
 	op->class = &get_class;
 	op->memory = &r->memory;
 	op->own = r->get;
 	memcpy(op->key, key, key_bytes);
 	op->key_bytes = (uint32_t)key_bytes;
-	op->hash = hash_key(r->session.table.welcome.hash_seed, key, key_bytes);
+	op->hash = hash_key(r->engine.table.welcome.hash_seed, key, key_bytes);
 	r->into = value;
 	op->begun_ns = clock_ns();
-	pieces_set(&op->value, &all, value ? 1 : 0);
 	r->n = 0;
-	get_start(op, value ? GET_PLAIN : GET_ALLOCATES);
+	get_start(op, value ? GET_PLAIN : GET_ALLOCATES, &all, value ? 1 : 0);
 }
 
 struct reader_result reader_end(struct reader *r)
@@ -292,9 +308,9 @@ struct reader_result reader_end(struct reader *r)
 	const struct op *op = &r->op;
 
 	assert(op->done);
-	return (struct reader_result){ .result = op->result, .value = op->allocated ? op->allocated : r->into,
-				       .value_bytes = op->result_bytes,
-				       .version = op->result_version };
+	return (struct reader_result){ .result = op->out.result, .value = op->out.allocated ? op->out.allocated : r->into,
+				       .value_bytes = op->out.bytes,
+				       .version = op->out.version };
 }
 
 struct reader_result reader_get(struct reader *r, const void *key, size_t key_bytes, void *value,
@@ -315,7 +331,7 @@ void reader_flip(struct reader *r, uint64_t offset, unsigned bit, unsigned times
 
 const struct kvd_counters *reader_counters(const struct reader *r)
 {
-	return &r->session.counters;
+	return &r->engine.counters;
 }
 
 /* ---------------------------------------------------------------- begin and end */
@@ -329,38 +345,38 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 	r->table = t;
 	r->table_bytes = t->bytes;
 	r->random = seed;
-	r->session.table.directory = directory_new(1, t->dir_entries);
+	r->engine.table.directory = directory_new(1, t->dir_entries);
 	r->in_order = !seed;
-	r->client.verbs = &verbs_reader;
-	r->client.limits.message_bytes_max = 1u << 16;
-	r->session.table.mirror = mirror_new(mirror_bytes);
-	r->session.table.buckets = &r->client.buckets;
-	atomic_store(&r->client.buckets, __atomic_load_n(&t->header->buckets, __ATOMIC_ACQUIRE));
-	r->session.client = &r->client;
-	r->session.verbs = r->session.registrar.verbs = &verbs_reader;
-	r->session.sq_depth = 64;
-	r->session.table.unit_mask = t->unit_mask;
-	r->session.table.welcome = (struct wire_welcome){
+	r->engine.options = &r->options;
+	r->engine.message_bytes_max = 1u << 16;
+	r->engine.table.mirror = mirror_new(mirror_bytes);
+	r->engine.table.buckets = &r->buckets;
+	atomic_store(&r->buckets, __atomic_load_n(&t->header->buckets, __ATOMIC_ACQUIRE));
+	r->engine.registrar.verbs = &verbs_reader;
+	r->engine.sq_depth = 64;
+	r->engine.depth = 1;
+	r->engine.table.unit_mask = t->unit_mask;
+	r->engine.table.welcome = (struct wire_welcome){
 		.table_addr = (uintptr_t)t->base, .table_bytes = t->bytes, .stripes = t->stripes,
 		.scratch_offset = t->scratch_offset, .dir_offset = t->dir_offset,
 		.dir_entries = t->dir_entries, .segment_bytes = t->segment_bytes,
 		.workers = t->workers, .hash_seed = t->hash_seed,
 	};
-	r->session.ops = &r->op;
+	r->engine.ops = &r->op;
 	r->op.memory = &r->memory;
-	r->get = gets_new(&r->session, 1);
-	if (!r->session.table.directory || !r->get)
+	r->get = gets_new(&r->engine);
+	if (!r->engine.table.directory || !r->get)
 		die("no memory");
 	return r;
 }
 
 void reader_delete(struct reader *r)
 {
-	free(r->op.allocated);
+	free(r->op.out.allocated);
 	free(r->scatters);
 	free(r->get);
-	mirror_delete(r->session.table.mirror);
-	directory_leave(&r->session.table.directory);
+	mirror_delete(r->engine.table.mirror);
+	directory_leave(&r->engine.table.directory);
 	free(r->samples);
 	free(r);
 }
@@ -368,21 +384,21 @@ void reader_delete(struct reader *r)
 void reader_hurry(struct reader *r, uint64_t table_bytes)
 {
 	r->quick = true;
-	r->table_bytes = r->session.table.welcome.table_bytes = table_bytes;
+	r->table_bytes = r->engine.table.welcome.table_bytes = table_bytes;
 }
 
 void reader_restart(struct reader *r)
 {
-	mirror_clear(r->session.table.mirror);
-	directory_leave(&r->session.table.directory);
-	r->session.table.directory = directory_new(1, r->table->dir_entries);
-	if (!r->session.table.directory)
+	mirror_clear(r->engine.table.mirror);
+	directory_leave(&r->engine.table.directory);
+	r->engine.table.directory = directory_new(1, r->table->dir_entries);
+	if (!r->engine.table.directory)
 		die("no memory");
-	atomic_store(&r->client.buckets,
+	atomic_store(&r->buckets,
 		     __atomic_load_n(&r->table->header->buckets, __ATOMIC_ACQUIRE));
 }
 
 void reader_forget(struct reader *r, uint64_t buckets)
 {
-	atomic_store_explicit(&r->client.buckets, buckets, memory_order_relaxed);
+	atomic_store_explicit(&r->buckets, buckets, memory_order_relaxed);
 }

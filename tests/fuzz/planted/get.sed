@@ -1,3 +1,3 @@
 # FILE: client/get/verify.c
 # An item's own lengths are believed.
-s/ITEM_TORN || bytes > length)/ITEM_TORN)/
+s/ITEM_TORN || bytes > g->length)/ITEM_TORN)/

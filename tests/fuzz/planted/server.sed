@@ -1,3 +1,3 @@
-# FILE: client/op/flight.c
+# FILE: client/op/poll.c
 # A reply's operation is looked for wherever its number says.
-s/ || reply->request_id % OPS_MAX >= s->depth) {/) {/
+s/ || reply->request_id % OPS_MAX >= e->depth) {/) {/

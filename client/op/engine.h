@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * engine.h -- a session's operations, and the queue pair that they are in flight on.
+ *
+ * An operation is a small state machine: the READs or the message that it waits for, and
+ * a function that goes on when they are complete (struct op_class).  Many are in flight on
+ * one queue pair.  The engine knows no GET, no change and no lock.  One thread at a time.
+ */
+#ifndef CLIENT_OP_ENGINE_H
+#define CLIENT_OP_ENGINE_H
+
+#include "client/cache/buffer.h"
+#include "client/cache/table.h"
+#include "client/kvd.h"
+#include "client/op/error.h"
+#include "client/op/held.h"
+#include "client/op/time.h"
+#include "common/rdma/hwcount.h"
+#include "common/spin.h"
+
+struct op;
+
+#define SGE_MAX 16u /* of a work request */
+
+/* An odd number of cache lines from one to the next: at multiples of 8 KiB all messages
+ * would share a few sets of the cache. */
+#define RX_STRIDE_BYTES (WIRE_MESSAGE_BYTES_MAX + 5 * 64)
+
+struct engine {
+	struct health health;
+	struct call_time time;
+	struct remote_table table;
+	struct registrar registrar;
+	const struct kvd_options *options; /* the client's */
+
+	struct rdma_event_channel *channel;
+	struct ibv_comp_channel *comp;
+	int event_fd; /* of kvd_fd(), or -1 */
+	struct ibv_cq *cq;
+	unsigned events; /* of it that are to be acknowledged */
+	struct ibv_qp *qp;
+	uint32_t inline_bytes;
+	uint32_t message_bytes_max; /* of a READ */
+
+	struct ibv_mr *memory_mr; /* of the operations and what is received */
+	uint32_t rx_count;
+	uint8_t *rx; /* RX_STRIDE_BYTES each */
+
+	/* Work requests to be posted with the next doorbell. */
+	struct ibv_send_wr *wr;
+	struct ibv_sge *sge; /* sge_max each */
+	uint32_t sge_max; /* at most SGE_MAX */
+	uint32_t wr_count;
+	uint32_t sq_depth;
+	uint64_t sq_posted; /* put into wr[], ever */
+	uint64_t sq_done;
+	uint32_t unsignaled;
+
+	struct op *ops;
+	uint32_t depth; /* of them: one more than may be submitted, for an unlock */
+	struct op *free_ops;
+	struct op *done, **done_end;
+	uint32_t in_flight;
+	uint32_t next_request;
+	uint64_t secret; /* of receipts */
+	struct kvd_receipt *receipt; /* the caller's, or NULL */
+
+	struct held held;
+	struct hints *hints; /* NULL: kvd wants none */
+	struct spin spin;
+	uint64_t last_cm_look_ns;
+	struct hwcount counted; /* by the device, until the session connected */
+	struct kvd_counters counters;
+};
+
+/* Of a work request that is put into the send queue now: of the operation `index`;
+ * `awaited`: its completion is what that waits for. */
+static inline uint64_t engine_wr_id(struct engine *e, uint32_t index, bool awaited)
+{
+	return index | (uint64_t)awaited << 16 | ++e->sq_posted << 17;
+}
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/op/operation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/op/engine.h"
+#include "client/op/operation_impl.h"
+
+int check_key(struct err *err, const void *key, size_t key_bytes)
+{
+	if (!key || !key_bytes)
+		return err_set(err, KVD_EINVAL, "the key is empty: keys have 1 to %d bytes",
+			       KVD_KEY_BYTES_MAX);
+	if (key_bytes > KVD_KEY_BYTES_MAX)
+		return err_set(err, KVD_ETOOBIG, "the key has %zu bytes: keys have 1 to %d bytes",
+			       key_bytes, KVD_KEY_BYTES_MAX);
+	return 0;
+}
+
+/* ------------------------------------------------------------------- begin */
+
+/* Within the time of the call that it is a part of, if it is of one. */
+static void set_times(struct op *op, const struct call_time *t)
+{
+	op->begun_ns = t->end_ns ? t->begun_ns : clock_coarse_ns();
+	op->deadline_ns = t->end_ns ? t->end_ns : op->begun_ns + t->tick_ns + t->limit_ns;
+}
+
+struct op *op_new(struct engine *e, const struct op_class *class, const void *key,
+		  size_t key_bytes)
+{
+	struct op *op = e->free_ops;
+
+	if (!op)
+		return NULL;
+	e->free_ops = op->next;
+	e->in_flight++;
+	op->class = class;
+	op->phase = PHASE_BUSY;
+	op->ended = op->done = false;
+	op->tag = NULL;
+	op->value.count = 0;
+	op->value.bytes = 0;
+	op->value.registered = false;
+	op->out.allocated = NULL;
+	op->out.payload_bytes = 0;
+	op->reads = 0;
+	set_times(op, &e->time);
+	op->key_bytes = (uint32_t)key_bytes;
+	if (key_bytes) {
+		memcpy(op->key, key, key_bytes);
+		op->hash = hash_key(e->table.welcome.hash_seed, key, key_bytes);
+	}
+	return op;
+}
+
+void op_set_tag(struct op *op, void *tag)
+{
+	op->tag = tag;
+}
+
+int op_set_value(struct op *op, const struct iovec *iov, int count)
+{
+	if (pieces_set(&op->value, iov, count))
+		return err_set(&op->engine->health.err, KVD_EINVAL,
+			       "a value has 0 to %d pieces, not %d", KVD_IOV_MAX, count);
+	return 0;
+}
+
+void op_allow_ms(struct op *op, int more_ms)
+{
+	op->deadline_ns += (uint64_t)more_ms * 1000000;
+}
+
+/* --------------------------------------------------------------------- end */
+
+void op_free(struct op *op)
+{
+	struct engine *e = op->engine;
+
+	op->phase = PHASE_FREE;
+	op->next = e->free_ops;
+	e->free_ops = op;
+	e->in_flight--;
+}
+
+void op_done(struct op *op, int result)
+{
+	struct engine *e = op->engine;
+
+	pieces_release(&op->value, e->registrar.verbs);
+	if (result != KVD_OK) {
+		free(op->out.allocated);
+		op->out.allocated = NULL;
+	}
+	op->out.result = result;
+	if (op->reads && !e->health.broken) {
+		op->ended = true;
+		return;
+	}
+	if (op->class->detached) {
+		op_free(op);
+		return;
+	}
+	op->done = true;
+	op->next = NULL;
+	*e->done_end = op;
+	e->done_end = &op->next;
+}
+
+void op_finish(struct op *op)
+{
+	op_done(op, KVD_OK);
+}
+
+const struct outcome *op_outcome(const struct op *op)
+{
+	return &op->out;
+}
+
+/* --------------------------------------------------------------------- all */
+
+bool ops_new(struct engine *e, struct op_memory *memory)
+{
+	e->ops = calloc(e->depth, sizeof *e->ops);
+	e->done_end = &e->done;
+	for (uint32_t i = e->ops ? e->depth : 0; i-- > 0;) {
+		struct op *op = &e->ops[i];
+		op->engine = e;
+		op->index = i;
+		op->memory = memory + i;
+		op->next = e->free_ops;
+		e->free_ops = op;
+	}
+	return e->ops;
+}
+
+void ops_delete(struct engine *e)
+{
+	for (uint32_t i = 0; e->ops && i < e->depth; i++)
+		pieces_release(&e->ops[i].value, e->registrar.verbs);
+	free(e->ops);
+}
+
+void ops_abort(struct engine *e)
+{
+	int code = e->health.broken_code;
+
+	e->wr_count = 0;
+	for (uint32_t i = 0; i < e->depth; i++) {
+		struct op *op = &e->ops[i];
+		if (op->phase == PHASE_FREE || op->done)
+			continue;
+		bool unknown = op->class->changes &&
+			       (code == KVD_ECONNECT || code == KVD_ETIMEDOUT);
+		op_done(op, op->ended ? op->out.result : unknown ? KVD_EUNKNOWN : code);
+	}
+}
+
+uint32_t ops_detached(const struct engine *e)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < e->depth; i++)
+		n += e->ops[i].phase != PHASE_FREE && e->ops[i].class->detached;
+	return n;
+}
+
+struct op_memory *ops_next_memory(const struct engine *e)
+{
+	return e->free_ops->memory;
+}
+
+void ops_forget_done(struct engine *e)
+{
+	e->done = NULL;
+	e->done_end = &e->done;
+}
+
+bool ops_take_done(struct engine *e, struct kvd_completion *c)
+{
+	struct op *op = e->done;
+
+	if (!op)
+		return false;
+	e->done = op->next;
+	if (!e->done)
+		e->done_end = &e->done;
+	*c = (struct kvd_completion){ .tag = op->tag, .result = op->out.result,
+				      .value_bytes = op->out.bytes, .version = op->out.version,
+				      .number = op->out.number, .ttl_ms = op->out.ttl_ms };
+	op_free(op);
+	return true;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/op/poll.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "client/op/engine.h"
+#include "client/op/operation.h"
+#include "client/op/operation_impl.h"
+#include "client/op/post.h"
+#include "common/rdma/link.h"
+
+#define BATCH 32
+#define CM_LOOK_NS 1000000ull
+/* From one look at the clock to the next, while it spins: the clock costs as much as a
+ * few polls, and what comes meanwhile is found that much later. */
+#define SPIN_POLLS 8u
+
+static bool is_receive(const struct ibv_wc *wc)
+{
+	return wc->wr_id < 1u << 16;
+}
+
+static const uint8_t *rx_message(const struct engine *e, uint64_t buffer)
+{
+	return e->rx + (size_t)buffer * RX_STRIDE_BYTES;
+}
+
+/* The receives of a batch of completions, in one chain. */
+static void repost(struct engine *e, const struct ibv_wc *wc, int n)
+{
+	struct ibv_sge sge[BATCH];
+	struct ibv_recv_wr wr[BATCH], *bad;
+	int count = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (!is_receive(&wc[i]))
+			continue;
+		sge[count] = (struct ibv_sge){ (uintptr_t)rx_message(e, wc[i].wr_id),
+					       WIRE_MESSAGE_BYTES_MAX, e->memory_mr->lkey };
+		wr[count] = (struct ibv_recv_wr){ .wr_id = wc[i].wr_id, .sg_list = &sge[count],
+						  .num_sge = 1, .next = &wr[count + 1] };
+		count++;
+	}
+	wr[count - 1].next = NULL;
+	int rc = ibv_post_recv(e->qp, wr, &bad);
+	if (rc)
+		health_fail(&e->health, KVD_ECONNECT, "posting a receive failed: %s", strerror(rc));
+}
+
+/* `now`: when it was polled. */
+static void got_reply(struct engine *e, const uint8_t *message, uint32_t bytes, uint64_t now)
+{
+	const struct wire_reply *reply = (const struct wire_reply *)message;
+	struct op *op;
+
+	if (bytes >= sizeof *reply && reply->request_id == WIRE_NOTICE_ID) {
+		health_noticed(&e->health, reply->status);
+		return;
+	}
+	if (bytes < sizeof *reply || reply->request_id % OPS_MAX >= e->depth) {
+		health_fail(&e->health, KVD_EPROTOCOL, "%s sent a malformed reply", e->health.peer);
+		return;
+	}
+	op = &e->ops[reply->request_id % OPS_MAX];
+	if (op->phase != PHASE_REPLY || op->done || op->ended ||
+	    op->request_id != reply->request_id) {
+		health_fail(&e->health, KVD_EPROTOCOL, "%s answered a request that nobody made",
+			     e->health.peer);
+		return;
+	}
+	clock_learn(&e->table.clock, reply->clock_ms, op->sent_ns, now);
+	op->phase = PHASE_BUSY;
+	op->out.reply = *reply;
+	op->out.payload_bytes = bytes - (uint32_t)sizeof *reply;
+	op->class->reply(op, message + sizeof *reply);
+}
+
+/* With what the device has counted of trouble since the session's beginning. */
+static void fail_completion(struct engine *e, const struct ibv_wc *wc)
+{
+	char changes[256] = "";
+
+	if (!e->registrar.verbs->soft)
+		hwcount_changes(e->health.ctx->device->name, e->health.port, &e->counted, changes,
+				sizeof changes);
+	health_fail(&e->health, KVD_ECONNECT, "the connection to %s broke: %s (vendor error 0x%x)%s%s",
+		     e->health.peer, ibv_wc_status_str(wc->status), wc->vendor_err,
+		     *changes ? "; the device counted since: " : "", changes);
+}
+
+static void completed(struct engine *e, const struct ibv_wc *wc, uint64_t now)
+{
+	if (wc->status != IBV_WC_SUCCESS) {
+		fail_completion(e, wc);
+		return;
+	}
+	if (is_receive(wc)) {
+		got_reply(e, rx_message(e, wc->wr_id), wc->byte_len, now);
+		return;
+	}
+	e->sq_done = wc->wr_id >> 17;
+	if (wc->wr_id & 1u << 16) {
+		struct op *op = &e->ops[wc->wr_id & 0xffff];
+		op->reads--;
+		if (!op->ended)
+			op->class->advance(op);
+		else if (!op->reads)
+			op_done(op, op->out.result);
+	}
+}
+
+/* Fetches into the cache what a reply to a change will write: its entry in the mirror. */
+static void prefetch(const struct engine *e, const struct ibv_wc *wc)
+{
+	const struct wire_reply *reply = (const struct wire_reply *)rx_message(e, wc->wr_id);
+
+	if (wc->byte_len >= sizeof *reply && reply->bucket != ~0ull)
+		mirror_prefetch_word(e->table.mirror, reply->bucket, reply->flags & WIRE_SLOT_MASK);
+}
+
+void engine_completed(struct engine *e, const struct ibv_wc *wc, int n)
+{
+	uint64_t now = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (wc[i].status != IBV_WC_SUCCESS || !is_receive(&wc[i]))
+			continue;
+		if (!now)
+			now = clock_ns();
+		if (n > 1)
+			prefetch(e, &wc[i]);
+	}
+	for (int i = 0; i < n && !e->health.broken; i++)
+		completed(e, &wc[i], now);
+	if (now && !e->health.broken)
+		repost(e, wc, n);
+}
+
+int engine_take(struct engine *e)
+{
+	struct ibv_wc wc[BATCH];
+	int n = ibv_poll_cq(e->cq, BATCH, wc);
+
+	if (n < 0)
+		return health_fail(&e->health, KVD_ECONNECT, "polling the completion queue failed");
+	if (n > 0) {
+		engine_completed(e, wc, n);
+		engine_flush(e);
+	}
+	return n;
+}
+
+/* rdma_cm tells of the peer's death; a completion queue alone may never. */
+static void look_at_cm(struct engine *e)
+{
+	struct rdma_cm_event *event;
+	char words[256];
+
+	if (e->registrar.verbs->get_cm_event(e->channel, &event))
+		return;
+	enum rdma_cm_event_type type = event->event;
+	link_event_words(event, words, sizeof words);
+	e->registrar.verbs->ack_cm_event(event);
+	e->health.device_lost |= type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+	if (e->health.device_lost)
+		health_fail(&e->health, KVD_ECONNECT, "the RDMA device that led to %s was taken away",
+			     e->health.peer);
+	else if (type == RDMA_CM_EVENT_DISCONNECTED)
+		health_fail(&e->health, KVD_ECONNECT, "%s ended the connection (%s)", e->health.peer,
+			     words);
+}
+
+/* The channel does not block: false if it has no event. */
+static bool take_event(struct engine *e)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (e->registrar.verbs->get_cq_event(e->comp, &cq, &context))
+		return false;
+	if (++e->events == 64) {
+		e->registrar.verbs->ack_cq_events(e->cq, e->events);
+		e->events = 0;
+	}
+	return true;
+}
+
+static void sleep_until(struct engine *e, uint64_t until_ns)
+{
+	struct pollfd fds[2] = { { .fd = e->comp->fd, .events = POLLIN },
+				 { .fd = e->channel->fd, .events = POLLIN } };
+	uint64_t now = clock_ns();
+	uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
+
+	if (ibv_req_notify_cq(e->cq, 0) || engine_take(e) != 0)
+		return;
+	if (poll(fds, 2, ms > 1000 ? 1000 : (int)ms) <= 0)
+		return;
+	if (fds[0].revents & POLLIN)
+		take_event(e);
+	if (fds[1].revents & POLLIN)
+		look_at_cm(e);
+}
+
+void engine_arm(struct engine *e)
+{
+	int n = 0;
+
+	engine_flush(e);
+	if (e->health.connected && !e->health.broken) {
+		while (take_event(e))
+			;
+		look_at_cm(e);
+	}
+	/* What completes between the request and the look may have used it up. */
+	do {
+		if (!e->health.connected || e->health.broken || e->done)
+			break;
+		n = ibv_req_notify_cq(e->cq, 0) ? -1 : engine_take(e);
+	} while (n > 0);
+}
+
+/* An operation that takes too long ends the session: its fate is open. */
+static void check_deadlines(struct engine *e, uint64_t now)
+{
+	for (uint32_t i = 0; i < e->depth; i++) {
+		const struct op *op = &e->ops[i];
+		if (op->phase != PHASE_FREE && !op->done && op->deadline_ns <= now) {
+			health_fail(&e->health, KVD_ETIMEDOUT, "%s did not answer within %d ms",
+				     e->health.peer, e->options->timeout_ms);
+			return;
+		}
+	}
+}
+
+/* What no completion tells. */
+static void look_around(struct engine *e, uint64_t now)
+{
+	if (now - e->last_cm_look_ns <= CM_LOOK_NS)
+		return;
+	e->last_cm_look_ns = now;
+	look_at_cm(e);
+	check_deadlines(e, now);
+}
+
+int engine_look(struct engine *e)
+{
+	engine_flush(e);
+	if (!e->health.broken && engine_take(e) == 0)
+		look_around(e, clock_ns());
+	return e->health.broken ? e->health.broken_code : 0;
+}
+
+/* 0: nothing came. */
+static int poll_for_a_while(struct engine *e, unsigned polls)
+{
+	int n = 0;
+
+	for (unsigned i = 0; i < polls && !n; i++)
+		n = engine_take(e);
+	return n;
+}
+
+/* Until until_ns; 0: for wait_ns from the first time on that nothing has come, so that no
+ * clock is asked where something has. */
+static int poll_until(struct engine *e, uint64_t until_ns, uint64_t wait_ns)
+{
+	int policy = e->options->poll;
+	uint64_t now = 0, start = 0;
+	unsigned polls = policy == KVD_POLL_EVENT ? 1 : SPIN_POLLS;
+	bool spinning = false, slept = false;
+
+	engine_flush(e);
+	while (!e->done && !e->health.broken && e->in_flight) {
+		int n = poll_for_a_while(e, polls);
+		if (n > 0) {
+			spinning = false;
+			continue;
+		}
+		now = clock_ns();
+		if (!start)
+			start = now;
+		if (!until_ns)
+			until_ns = now + wait_ns;
+		if (!spinning)
+			spin_start(&e->spin, now);
+		spinning = true;
+		look_around(e, now);
+		if (now >= until_ns || e->health.broken)
+			break;
+		if (policy == KVD_POLL_EVENT || (policy == KVD_POLL_ADAPTIVE &&
+						   !spin_again(&e->spin, start, now))) {
+			sleep_until(e, until_ns);
+			slept = true;
+			spinning = false;
+		}
+	}
+	/* One that only spun is over a few polls after the last look. */
+	if (start && policy != KVD_POLL_BUSY)
+		spin_learn(&e->spin, (slept ? clock_ns() : now) - start);
+	return e->done ? 0 : e->health.broken ? e->health.broken_code : 0;
+}
+
+int engine_poll(struct engine *e, uint64_t until_ns)
+{
+	return poll_until(e, until_ns, 0);
+}
+
+int engine_poll_for(struct engine *e, uint64_t wait_ns)
+{
+	return poll_until(e, 0, wait_ns);
+}
+
+int engine_await(struct engine *e, const struct op *op, const struct op *other)
+{
+	int rc = 0;
+
+	while (!rc && (!op->done || (other && !other->done))) {
+		rc = engine_poll(e, op->deadline_ns + 1000000000ull);
+		ops_forget_done(e);
+	}
+	return rc;
+}

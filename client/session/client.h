@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* client.h -- a client: what its sessions share.  Its locks: doc/threads.md. */
+#ifndef CLIENT_SESSION_CLIENT_H
+#define CLIENT_SESSION_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "client/cache/buffer.h"
+#include "client/cache/directory.h"
+#include "client/cache/mirror.h"
+#include "client/kvd.h"
+#include "common/addr.h"
+#include "common/auth/file.h"
+#include "common/rdma/device.h"
+#include "common/rdma/link.h"
+
+#define CLIENT_ADDRS_MAX 8u
+
+struct kvd_client {
+	struct kvd_options options;
+	struct addr addr; /* its text with the namespace; settled by the first session */
+	/* What else the server's name stands for, until that: session_connect(). */
+	struct addr others[CLIENT_ADDRS_MAX - 1];
+	unsigned other_count;
+	pthread_mutex_t settling; /* of addr and others; taken before `lock` */
+	uint64_t space;   /* space_number() of that */
+	struct device device;
+	const struct verbs *verbs;
+	struct credentials credentials;
+	bool has_credentials;
+	pthread_mutex_t lock; /* of what follows, and err */
+	struct err err;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	unsigned pd_users; /* sessions */
+	bool device_lost;  /* the last of them lets go of it */
+	struct link_limits limits;
+	struct directory *directory; /* of the kvd that was met last; NULL before */
+	uint64_t clock_tick_ns; /* of the coarse clock */
+
+	struct buffers *buffers;
+	struct mirror *mirror;
+	_Atomic uint64_t buckets;     /* the highest number that any session learnt */
+};
+
+#endif
