@@ -2,13 +2,13 @@
 /*
  * A worker's connections.
  *
- * Teardown of one: its queue pair goes to error, what was under way is flushed through
- * the completion queue, and after the last of it (or LAST_WQE for what was received, or a
- * second at the latest) the main thread destroys it.
+ * Teardown of one: conn_close() puts its queue pair to error.  In the worker's next look at
+ * its connections what is deferred is forgotten, and the locker is told.  What was under
+ * way is flushed through the completion queue.  After the last of it (or LAST_WQE for what
+ * was received, or a second at the latest) the main thread destroys it.
  */
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/log_limit.h"
 #include "server/worker/worker_impl.h"
 
 static struct conn **map_slot(struct worker *w, uint32_t qp_num)
@@ -39,48 +39,15 @@ void worker_adopt(struct worker *w, struct conn *c)
 	w->conns = c;
 }
 
-/* Gives back the buffers; intake_retry(), which may be running, drops the rest. */
-static void forget_deferred(struct worker *w, const struct conn *c)
+/* What it left with others: its queue pair is in error already. */
+static void begin(struct worker *w, struct conn *c)
 {
-	for (uint32_t i = 0; i < w->deferred_count; i++) {
-		struct deferred *d = &w->deferred[i];
-		if (d->conn != c)
-			continue;
-		w->rx_free[w->rx_free_count++] = d->buffer;
-		d->conn = NULL;
-	}
-}
-
-void conn_close(struct conn *c, const char *reason)
-{
-	struct worker *w = c->worker;
-
-	if (c->state == CONN_CLOSING)
-		return;
-	log_limited(LOG_LEVEL_INFO, reason, "connection %llu from %s closed: %s",
-		    (unsigned long long)c->connection_id, c->peer.text, reason);
-	if (c->state == CONN_READY)
-		atomic_fetch_sub_explicit(&w->server->connections, 1, memory_order_relaxed);
-	else
-		atomic_fetch_sub_explicit(&w->server->pending, 1, memory_order_relaxed);
-	__atomic_store_n(&c->state, CONN_CLOSING, __ATOMIC_RELAXED); /* look_after() looks */
-	c->close_ns = clock_ns() + CLOSE_NS_MAX;
-	link_qp_set_error(w->server->verbs, c->qp);
-	w->closing++;
-	forget_deferred(w, c);
+	c->draining = true;
+	intake_forget(w, c);
 	if (w->server->locker)
 		locker_forget(w->server->locker, c, c->lock_note);
 	else
 		atomic_store(&c->lock_idle, true);
-}
-
-void conn_forgotten(struct conn *c)
-{
-	struct worker *w = c->worker;
-
-	/* The last use of conn: it may be gone right after. */
-	atomic_store(&c->lock_idle, true);
-	worker_wake(w);
 }
 
 static void bury(struct worker *w, struct conn *c)
@@ -130,6 +97,8 @@ void worker_conns_progress(struct worker *w, bool idle)
 		next = c->worker_next;
 		if (c->state != CONN_CLOSING && atomic_load(&c->disconnected))
 			conn_close(c, drop_reason(c));
+		if (c->state == CONN_CLOSING && !c->draining)
+			begin(w, c);
 		/* Only with an empty completion queue is nothing of it left there. */
 		if (c->state == CONN_CLOSING && idle && is_drained(c, now))
 			bury(w, c);

@@ -15,8 +15,7 @@ static enum request_fate deny(struct request *r)
 	struct server *s = r->worker->server;
 
 	atomic_fetch_add_explicit(&s->denied, 1, memory_order_relaxed);
-	if (gate_has_users(s->gate))
-		knock_failed(s->host ? s->host->knock : NULL, &c->peer, clock_ns());
+	knock_failed(s->host ? s->host->knock : NULL, &c->peer, clock_ns());
 	log_limited(LOG_LEVEL_WARN, "a hello that proves nothing",
 		    "%s: a hello that proves nothing (user '%.*s')", c->peer.text,
 		    auth_name_is_good((const char *)r->key, r->head->key_bytes) ? r->head->key_bytes : 0,

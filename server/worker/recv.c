@@ -89,6 +89,17 @@ static enum request_fate retry_one(struct worker *w, struct deferred *d, uint64_
 	return REQUEST_DONE;
 }
 
+void intake_forget(struct worker *w, const struct conn *c)
+{
+	for (uint32_t i = 0; i < w->deferred_count; i++) {
+		struct deferred *d = &w->deferred[i];
+		if (d->conn != c)
+			continue;
+		w->rx_free[w->rx_free_count++] = d->buffer;
+		d->conn = NULL; /* intake_retry() drops the rest */
+	}
+}
+
 void intake_retry(struct worker *w)
 {
 	uint32_t n = w->deferred_count, kept = 0;
@@ -98,8 +109,7 @@ void intake_retry(struct worker *w)
 		struct deferred d = w->deferred[i];
 		if (!d.conn)
 			continue;
-		w->deferred[i].conn = NULL; /* or conn_close() would free the buffer too */
-		if (retry_one(w, &d, now) == REQUEST_DONE)
+		if (d.conn->state == CONN_CLOSING || retry_one(w, &d, now) == REQUEST_DONE)
 			w->rx_free[w->rx_free_count++] = d.buffer;
 		else
 			w->deferred[kept++] = d;

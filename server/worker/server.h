@@ -169,6 +169,7 @@ struct conn {
 
 	/* Worker only, from here. */
 	enum conn_state state;
+	bool draining; /* closing, and what it left with others is forgotten */
 	uint32_t sq_used;
 	uint32_t sq_depth;
 	uint32_t unsignaled;
@@ -305,7 +306,8 @@ void worker_stop(struct worker *worker);
 void worker_delete(struct worker *worker);
 /* The locker: nothing waits for the connection any more, which may be gone right after. */
 void conn_forgotten(struct conn *conn);
-/* Ends a connection: worker thread only. */
+/* Its worker: marks its end.  The queue pair is in error when this returns; the rest is done
+ * by the next look at connections that close (drain.c). */
 void conn_close(struct conn *conn, const char *reason);
 
 /*

@@ -43,6 +43,8 @@ static inline uint8_t *intake_buffer(const struct worker *w, uint32_t i)
 int intake_refill(struct worker *worker);
 /* hash: of the request's key, or NULL. */
 void intake_received(struct worker *worker, const struct ibv_wc *wc, const struct hash *hash);
+/* Nothing of the connection is aside any more.  Not while intake_retry() runs. */
+void intake_forget(struct worker *worker, const struct conn *conn);
 /* Tries what was set aside again. */
 void intake_retry(struct worker *worker);
 /* Changes whose records are on disk. */

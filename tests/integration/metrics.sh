@@ -74,7 +74,7 @@ wait_for unlocked || fail "a lock or a connection stays"
 # What the dashboard shows is there; what is only with --data-dir, in its source.
 for name in $(grep -Eo '\b(kvd|process)_[a-z_]+' "$KVD_SOURCE/doc/grafana.json" | sort -u); do
 	grep -Eq "^${name}(\{| )|^# TYPE $name " "$tmp/body" ||
-		{ [[ $name == kvd_durab* ]] && grep -q "\"$name\"" "$KVD_SOURCE/server/metrics.c"; } || fail "grafana.json shows $name, which is not served"
+		{ [[ $name == kvd_durab* ]] && grep -q "\"$name\"" "$KVD_SOURCE/server/metrics/metrics.c"; } || fail "grafana.json shows $name, which is not served"
 done
 if command -v python3 >/dev/null; then
 	python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$KVD_SOURCE/doc/grafana.json" || fail "grafana.json"
