@@ -52,7 +52,6 @@ static void begin(struct worker *w, struct conn *c)
 
 static void bury(struct worker *w, struct conn *c)
 {
-	worker_take_inbox(w); /* the locker's last answers to it */
 	struct conn **at = map_slot(w, c->qp->qp_num);
 
 	if (c->is_dirty)
@@ -88,20 +87,31 @@ static const char *drop_reason(struct conn *c)
 	return why ? why : "disconnected by the peer";
 }
 
-void worker_conns_progress(struct worker *w, bool idle)
+struct conn *drain_collect(struct worker *w, bool idle)
 {
+	struct conn *drained = NULL;
 	uint64_t now = clock_ns();
-	struct conn *next;
 
-	for (struct conn *c = w->conns; c; c = next) {
-		next = c->worker_next;
+	for (struct conn *c = w->conns; c; c = c->worker_next) {
 		if (c->state != CONN_CLOSING && atomic_load(&c->disconnected))
 			conn_close(c, drop_reason(c));
-		if (c->state == CONN_CLOSING && !c->draining)
+		if (c->state != CONN_CLOSING)
+			continue;
+		if (!c->draining)
 			begin(w, c);
-		/* Only with an empty completion queue is nothing of it left there. */
-		if (c->state == CONN_CLOSING && idle && is_drained(c, now))
-			bury(w, c);
+		if (idle && is_drained(c, now)) {
+			c->next = drained;
+			drained = c;
+		}
+	}
+	return drained;
+}
+
+void drain_bury(struct worker *w, struct conn *drained)
+{
+	for (struct conn *c = drained, *next; c; c = next) {
+		next = c->next;
+		bury(w, c);
 	}
 }
 

@@ -18,6 +18,7 @@
 #include "common/log_limit.h"
 #include "server/store/change/rmw.h"
 #include "server/store/reclaim/room.h"
+#include "server/worker/deferred.h"
 #include "server/worker/server.h"
 
 #define CHUNK_BYTES_MAX (1ull << 20)
@@ -72,11 +73,7 @@ static void pull_free(struct worker *w, struct pull *p)
 static void finish(struct worker *w, struct pull *p, enum wire_status status,
 		   const struct store_result *r)
 {
-	struct tx *tx = reply_new(w, p->conn, &p->request, status);
-
-	if (status != WIRE_OK)
-		atomic_fetch_add_explicit(&w->stats.failed, 1, memory_order_relaxed);
-	reply_send_result(w, tx, r);
+	reply_answer_result(w, p->conn, &p->request, status, r);
 	timing_note(w, p->conn, &p->request, p->key, p->begun_ns);
 	pull_free(w, p);
 }
@@ -116,7 +113,7 @@ static void apply(struct worker *w, struct pull *p)
 	w->store.blocked = STORE_NOT_BLOCKED;
 	int status = store_put(&w->store, &c, &r);
 	if (status == STORE_ASIDE) {
-		worker_report_lock(w, &p->report_ns, clock_ns());
+		deferred_report(w->server->locker, w->store.blocked, &p->report_ns, clock_ns());
 		return;
 	}
 	if (status == STORE_COMMIT) {
@@ -227,8 +224,7 @@ static bool take_segments(struct pull *p, const void *segments)
 static enum request_fate refuse(struct worker *w, struct conn *conn, const struct wire_request *q,
 				enum wire_status status)
 {
-	atomic_fetch_add_explicit(&w->stats.failed, 1, memory_order_relaxed);
-	reply_send(w, reply_new(w, conn, q, status), 0);
+	reply_answer(w, conn, q, status);
 	return REQUEST_DONE;
 }
 

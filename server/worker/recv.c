@@ -11,7 +11,6 @@
 
 /* A request may be aside for as long before it is answered "busy". */
 #define ASIDE_NS_MAX 2000000000ull
-#define REPORT_AGAIN_NS 20000000ull
 /* Receives beyond what its connections may use: for those that are coming. */
 #define RX_SPARE_PART 4u
 
@@ -51,70 +50,66 @@ int intake_refill(struct worker *w)
 	return 0;
 }
 
+static void release(void *worker, uint32_t buffer)
+{
+	struct worker *w = worker;
+
+	w->rx_free[w->rx_free_count++] = buffer;
+}
+
 static void set_aside(struct worker *w, struct conn *c, uint32_t buffer, uint32_t bytes)
 {
-	if (w->deferred_count == DEFERRED_MAX) {
-		request_answer_busy(w, c, intake_buffer(w, buffer));
-		w->rx_free[w->rx_free_count++] = buffer;
-		return;
-	}
 	uint64_t now = w->begun_ns ? w->begun_ns : clock_ns();
-	w->deferred[w->deferred_count++] = (struct deferred){
-		.conn = c, .buffer = buffer, .bytes = bytes, .since_ns = now,
-		.report_ns = now + REPORT_FIRST_NS,
-	};
-}
 
-void worker_report_lock(struct worker *w, uint64_t *report_ns, uint64_t now)
-{
-	if (w->store.blocked == STORE_NOT_BLOCKED || now < *report_ns || !w->server->locker)
+	if (deferred_add(&w->deferred, c, buffer, bytes, now))
 		return;
-	locker_watch(w->server->locker, w->store.blocked);
-	*report_ns = now + REPORT_AGAIN_NS;
+	request_answer_busy(w, c, intake_buffer(w, buffer));
+	release(w, buffer);
 }
 
-static enum request_fate retry_one(struct worker *w, struct deferred *d, uint64_t now)
+/* What is tried again at one time. */
+struct round {
+	struct worker *worker;
+	uint64_t now;
+};
+
+static enum request_fate retry_one(struct worker *w, struct deferred_request *d, uint64_t now)
 {
-	if (now - d->since_ns <= ASIDE_NS_MAX) {
-		w->store.blocked = STORE_NOT_BLOCKED;
-		w->begun_ns = w->server->timed ? d->since_ns : 0;
-		enum request_fate fate =
-			request_handle(w, d->conn, intake_buffer(w, d->buffer), d->bytes, NULL);
-		if (fate == REQUEST_ASIDE)
-			worker_report_lock(w, &d->report_ns, now);
-		return fate;
-	}
+	if (d->conn->state == CONN_CLOSING)
+		return REQUEST_DONE;
 	w->begun_ns = w->server->timed ? d->since_ns : 0;
-	request_answer_busy(w, d->conn, intake_buffer(w, d->buffer));
-	return REQUEST_DONE;
+	if (now - d->since_ns > ASIDE_NS_MAX) {
+		request_answer_busy(w, d->conn, intake_buffer(w, d->buffer));
+		return REQUEST_DONE;
+	}
+	w->store.blocked = STORE_NOT_BLOCKED;
+	enum request_fate fate =
+		request_handle(w, d->conn, intake_buffer(w, d->buffer), d->bytes, NULL);
+	if (fate == REQUEST_ASIDE)
+		deferred_report(w->server->locker, w->store.blocked, &d->report_ns, now);
+	return fate;
+}
+
+static bool again(void *arg, struct deferred_request *d)
+{
+	const struct round *r = arg;
+
+	if (retry_one(r->worker, d, r->now) == REQUEST_ASIDE)
+		return false;
+	release(r->worker, d->buffer);
+	return true;
 }
 
 void intake_forget(struct worker *w, const struct conn *c)
 {
-	for (uint32_t i = 0; i < w->deferred_count; i++) {
-		struct deferred *d = &w->deferred[i];
-		if (d->conn != c)
-			continue;
-		w->rx_free[w->rx_free_count++] = d->buffer;
-		d->conn = NULL; /* intake_retry() drops the rest */
-	}
+	deferred_forget(&w->deferred, c, release, w);
 }
 
 void intake_retry(struct worker *w)
 {
-	uint32_t n = w->deferred_count, kept = 0;
-	uint64_t now = clock_ns();
+	struct round r = { w, clock_ns() };
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct deferred d = w->deferred[i];
-		if (!d.conn)
-			continue;
-		if (d.conn->state == CONN_CLOSING || retry_one(w, &d, now) == REQUEST_DONE)
-			w->rx_free[w->rx_free_count++] = d.buffer;
-		else
-			w->deferred[kept++] = d;
-	}
-	w->deferred_count = kept;
+	deferred_retry(&w->deferred, again, &r);
 }
 
 /* Changes whose records are on disk. */
@@ -154,5 +149,5 @@ void intake_received(struct worker *w, const struct ibv_wc *wc, const struct has
 	} else if (c && wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR) {
 		conn_close(c, ibv_wc_status_str(wc->status));
 	}
-	w->rx_free[w->rx_free_count++] = buffer;
+	release(w, buffer);
 }

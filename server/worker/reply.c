@@ -73,7 +73,8 @@ void reply_send(struct worker *w, struct tx *tx, size_t payload_bytes)
 /* So many that a reply stays inline. */
 #define NEWS_MAX 12u
 
-void reply_send_result(struct worker *w, struct tx *tx, const struct store_result *result)
+/* A change's: fills in its result, notes its fate, and adds what is new. */
+static void send_result(struct worker *w, struct tx *tx, const struct store_result *result)
 {
 	struct wire_reply *reply = reply_head(tx);
 	struct news *news = w->server->news;
@@ -94,6 +95,33 @@ void reply_send_result(struct worker *w, struct tx *tx, const struct store_resul
 	n = news_take(news, c->connection_id, &c->news_seen, (struct wire_news *)reply_payload(tx),
 		      NEWS_MAX);
 	reply_send(w, tx, n * sizeof(struct wire_news));
+}
+
+/* Only the worker writes it; others read. */
+static void count(_Atomic uint64_t *counter)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+static struct tx *counted(struct worker *w, struct conn *c, const struct wire_request *q,
+			  enum wire_status status)
+{
+	if (status != WIRE_OK)
+		count(status == WIRE_NOT_FOUND ? &w->stats.not_found : &w->stats.failed);
+	return reply_new(w, c, q, status);
+}
+
+void reply_answer(struct worker *w, struct conn *c, const struct wire_request *q,
+		  enum wire_status status)
+{
+	reply_send(w, counted(w, c, q, status), 0);
+}
+
+void reply_answer_result(struct worker *w, struct conn *c, const struct wire_request *q,
+			 enum wire_status status, const struct store_result *result)
+{
+	send_result(w, counted(w, c, q, status), result);
 }
 
 static void prepare(struct conn *c, struct tx *tx)

@@ -22,14 +22,9 @@ static void count(_Atomic uint64_t *counter)
 			      memory_order_relaxed);
 }
 
-enum request_fate request_answer(struct request *r, enum wire_status status)
+static enum request_fate answer(struct request *r, enum wire_status status)
 {
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
-
-	if (status != WIRE_OK)
-		count(status == WIRE_NOT_FOUND ? &r->worker->stats.not_found
-					       : &r->worker->stats.failed);
-	reply_send(r->worker, tx, 0);
+	reply_answer(r->worker, r->conn, r->head, status);
 	return REQUEST_DONE;
 }
 
@@ -37,22 +32,18 @@ enum request_fate request_answer(struct request *r, enum wire_status status)
 static enum request_fate forbid(struct request *r)
 {
 	atomic_fetch_add_explicit(&r->worker->server->forbidden, 1, memory_order_relaxed);
-	return request_answer(r, WIRE_EDENIED);
+	return answer(r, WIRE_EDENIED);
 }
 
 static enum request_fate answer_result(struct request *r, enum wire_status status,
 				       const struct store_result *result)
 {
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, status);
-
-	if (status != WIRE_OK)
-		count(status == WIRE_NOT_FOUND ? &r->worker->stats.not_found
-					       : &r->worker->stats.failed);
-	reply_send_result(r->worker, tx, result);
+	reply_answer_result(r->worker, r->conn, r->head, status, result);
 	return REQUEST_DONE;
 }
 
-struct owed *request_owe(struct request *r)
+/* After a STORE_COMMIT: request_committed() answers when the change's record is on disk. */
+static struct owed *owe(struct request *r)
 {
 	struct worker *w = r->worker;
 	uint64_t begun_ns = w->begun_ns;
@@ -68,7 +59,7 @@ static enum request_fate answer_change(struct request *r, int status,
 		return REQUEST_ASIDE;
 	if (status != STORE_COMMIT)
 		return answer_result(r, (enum wire_status)status, result);
-	request_owe(r);
+	owe(r);
 	return REQUEST_DONE;
 }
 
@@ -93,7 +84,7 @@ static struct store_change change_of(const struct request *r)
 
 static enum request_fate do_ping(struct request *r)
 {
-	return request_answer(r, WIRE_OK);
+	return answer(r, WIRE_OK);
 }
 
 /* Of one-sided GETs, for eviction; nothing in it is believed. */
@@ -106,7 +97,7 @@ static enum request_fate do_hints(struct request *r)
 		memcpy(&hint, r->value + at, sizeof hint);
 		heat_note_hint(heat, hint);
 	}
-	return request_answer(r, WIRE_OK);
+	return answer(r, WIRE_OK);
 }
 
 static void drop_copy(struct request *r)
@@ -161,7 +152,7 @@ static enum request_fate do_get(struct request *r)
 static enum request_fate do_release(struct request *r)
 {
 	drop_copy(r);
-	return request_answer(r, WIRE_OK);
+	return answer(r, WIRE_OK);
 }
 
 static enum request_fate do_put(struct request *r)
@@ -170,9 +161,9 @@ static enum request_fate do_put(struct request *r)
 	struct store_result result = { 0 };
 
 	if (q->value_bytes > LAYOUT_VALUE_BYTES_MAX)
-		return request_answer(r, WIRE_ETOOBIG);
+		return answer(r, WIRE_ETOOBIG);
 	if (!store_fits(r->worker->server->store, layout_item_bytes(q->key_bytes, q->value_bytes)))
-		return request_answer(r, WIRE_EMEMORY);
+		return answer(r, WIRE_EMEMORY);
 	if (q->flags & WIRE_PULL)
 		return pull_start(r->worker, r->conn, q, r->key, r->value);
 	struct store_change c = change_of(r);
@@ -232,7 +223,7 @@ static enum request_fate do_txn(struct request *r)
 	unsigned failed = 0;
 
 	if (!r->head->version || r->head->version > LAYOUT_TXN_KEYS_MAX || !parse_txn(r, keys))
-		return request_answer(r, WIRE_EINVALID);
+		return answer(r, WIRE_EINVALID);
 	if (r->conn->handshake.user.role < ROLE_WRITE && txn_changes(keys, (unsigned)r->head->version))
 		return forbid(r);
 	int status = txn_run(&r->worker->store, keys, (unsigned)r->head->version, r->head->token,
@@ -250,15 +241,15 @@ static enum request_fate do_compute(struct request *r)
 	struct store_result result = { 0 };
 
 	if (q->value_bytes > LAYOUT_VALUE_BYTES_MAX)
-		return request_answer(r, WIRE_ETOOBIG);
+		return answer(r, WIRE_ETOOBIG);
 	if (!compute_init(&x, q, r->value))
-		return request_answer(r, WIRE_EINVALID);
+		return answer(r, WIRE_EINVALID);
 	if (q->flags & WIRE_PULL)
 		return pull_start(r->worker, r->conn, q, r->key, r->value);
 	c.compute = &x;
 	int status = store_put(&r->worker->store, &c, &result);
 	if (status == STORE_COMMIT) {
-		request_owe(r)->number = x.number;
+		owe(r)->number = x.number;
 		return REQUEST_DONE;
 	}
 	if (q->op == WIRE_INCR && status == WIRE_OK)
@@ -277,7 +268,7 @@ static void pay(struct worker *w, struct owed *o, int status, struct store_resul
 	} else {
 		if (o->request.op == WIRE_INCR && status == WIRE_OK)
 			result->value_bytes = (uint64_t)o->number;
-		answer_result(&r, (enum wire_status)status, result);
+		reply_answer_result(w, o->conn, &o->request, (enum wire_status)status, result);
 		timing_note(w, o->conn, &o->request, o->key, o->begun_ns);
 	}
 	owed_release(w, o);
@@ -309,9 +300,9 @@ static enum request_fate do_backup(struct request *r)
 	char path[LAYOUT_KEY_BYTES_MAX + 1], text[600];
 
 	if (!s->durable)
-		return request_answer(r, WIRE_EUNSUPPORTED);
+		return answer(r, WIRE_EUNSUPPORTED);
 	if (memchr(r->key, 0, r->head->key_bytes))
-		return request_answer(r, WIRE_EINVALID);
+		return answer(r, WIRE_EINVALID);
 	memcpy(path, r->key, r->head->key_bytes);
 	path[r->head->key_bytes] = '\0';
 	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
@@ -366,17 +357,17 @@ static enum request_fate do_lock(struct request *r)
 	struct server *s = r->worker->server;
 
 	if (!s->locker)
-		return request_answer(r, WIRE_EUNSUPPORTED);
+		return answer(r, WIRE_EUNSUPPORTED);
 	if (r->head->version >= s->table->stripes || !r->head->token)
-		return request_answer(r, WIRE_EINVALID);
+		return answer(r, WIRE_EINVALID);
 	if (r->head->op == WIRE_LOCK) {
 		if (!locker_wait(s->locker, r->conn, r->head))
-			return request_answer(r, WIRE_EBUSY);
+			return answer(r, WIRE_EBUSY);
 		r->worker->begun_ns = 0; /* not timed */
 		return REQUEST_DONE; /* the locker answers */
 	}
 	locker_unlock(s->locker, r->head->version, r->head->token);
-	return request_answer(r, WIRE_OK);
+	return answer(r, WIRE_OK);
 }
 
 static const struct {
@@ -488,10 +479,9 @@ bool request_prefetch(const struct worker *w, const uint8_t *message, uint32_t b
 
 void request_answer_busy(struct worker *w, struct conn *c, const uint8_t *message)
 {
-	struct request r = { .worker = w, .conn = c,
-			     .head = (const struct wire_request *)message };
+	const struct wire_request *q = (const struct wire_request *)message;
 
 	if (w->tx_free)
-		request_answer(&r, WIRE_EBUSY);
-	timing_note(w, c, r.head, message + sizeof *r.head, w->begun_ns);
+		reply_answer(w, c, q, WIRE_EBUSY);
+	timing_note(w, c, q, message + sizeof *q, w->begun_ns);
 }

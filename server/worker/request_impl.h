@@ -22,10 +22,6 @@ struct request {
 	const struct hash *hash; /* of the key, if that is known; or NULL */
 };
 
-enum request_fate request_answer(struct request *request, enum wire_status status);
-/* After a STORE_COMMIT: request_committed() answers when the change's record is on disk. */
-struct owed *request_owe(struct request *request);
-
 /* hello.c */
 enum request_fate request_hello(struct request *request);
 

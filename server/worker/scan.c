@@ -120,7 +120,7 @@ static enum wire_status remove_one(struct request *r, const struct wire_key *key
 	int status = store_remove(&r->worker->store, &c, &result);
 
 	if (status == STORE_COMMIT) {
-		request_owe(r)->flush = later;
+		owed_add(r->worker, r->conn, r->head, r->key, 0)->flush = later;
 		later->left++;
 	} else if (status == STORE_ASIDE) {
 		return WIRE_EBUSY;
@@ -135,8 +135,10 @@ enum request_fate request_flush(struct request *r)
 	struct walk k = { .r = r, .out = page, .room = sizeof page };
 	struct flush *f = calloc(1, sizeof *f);
 
-	if (!f)
-		return request_answer(r, WIRE_EBUSY);
+	if (!f) {
+		reply_answer(r->worker, r->conn, r->head, WIRE_EBUSY);
+		return REQUEST_DONE;
+	}
 	f->next = walk_page(&k, r->head->version);
 	for (uint64_t at = 0; at < k.bytes;) {
 		const struct wire_key *key = (const struct wire_key *)(page + at);
@@ -144,8 +146,10 @@ enum request_fate request_flush(struct request *r)
 			f->status = WIRE_EBUSY;
 		at += sizeof *key + key->key_bytes;
 	}
-	if (f->left)
+	if (f->left) {
+		r->worker->begun_ns = 0; /* not timed */
 		return REQUEST_DONE; /* request_flushed() answers */
+	}
 	answer_flush(r, f);
 	free(f);
 	return REQUEST_DONE;

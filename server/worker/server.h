@@ -21,6 +21,7 @@
 #include "common/spin.h"
 #include "common/wire.h"
 #include "server/durable/options.h"
+#include "server/worker/deferred.h"
 #include "server/worker/fate.h"
 #include "server/access/gate.h"
 #include "server/access/rate_limit.h"
@@ -218,14 +219,6 @@ struct worker_stats {
 
 #define WORKER_MAP 1024u
 
-struct deferred {
-	struct conn *conn;
-	uint32_t buffer;
-	uint32_t bytes;
-	uint64_t since_ns;
-	uint64_t report_ns; /* when to tell the locker of a lock in its way */
-};
-
 struct worker {
 	struct server *server;
 	unsigned id;
@@ -260,8 +253,7 @@ struct worker {
 	struct pull *pull_free;
 	struct pull *pulls;
 
-	struct deferred *deferred;
-	uint32_t deferred_count;
+	struct deferred deferred;
 	struct durable_op *committed, **committed_end; /* for which there was no tx buffer yet */
 	struct owed *owed, *owed_free; /* NULL without a database */
 	struct conn *dirty;
@@ -310,13 +302,6 @@ void conn_forgotten(struct conn *conn);
  * by the next look at connections that close (drain.c). */
 void conn_close(struct conn *conn, const char *reason);
 
-/*
- * After a change was tried again: if a lock is in its way, and *report_ns is over, the
- * locker is told, and *report_ns is put off.  Worker thread only.
- */
-void worker_report_lock(struct worker *worker, uint64_t *report_ns, uint64_t now);
-#define REPORT_FIRST_NS 5000000ull
-
 /* request.c: one request, worker thread only. */
 enum request_fate {
 	REQUEST_DONE,  /* the buffer may be used again */
@@ -348,8 +333,13 @@ static inline uint8_t *reply_payload(struct tx *tx)
 }
 #define REPLY_PAYLOAD_MAX (WIRE_MESSAGE_BYTES_MAX - sizeof(struct wire_reply))
 void reply_send(struct worker *worker, struct tx *tx, size_t payload_bytes);
-/* The same for a change: fills in its result, notes its fate, and adds what is new. */
-void reply_send_result(struct worker *worker, struct tx *tx, const struct store_result *result);
+/* Answers with a status alone; with the result of a change, whose fate is noted, and what
+ * is new in the index.  Caller: has seen that there is a tx buffer. */
+void reply_answer(struct worker *worker, struct conn *conn, const struct wire_request *request,
+		  enum wire_status status);
+void reply_answer_result(struct worker *worker, struct conn *conn,
+			 const struct wire_request *request, enum wire_status status,
+			 const struct store_result *result);
 /* Posts the replies of this round, one chain per connection. */
 void reply_flush(struct worker *worker);
 void reply_completed(struct worker *worker, struct tx *tx);

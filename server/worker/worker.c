@@ -143,7 +143,7 @@ static int poll_batch(struct worker *w)
 /* Something waits that no completion will announce. */
 static bool has_waiting(const struct worker *w)
 {
-	return w->deferred_count || w->dirty || w->closing || w->committed || pulls_waiting(w);
+	return w->deferred.count || w->dirty || w->closing || w->committed || pulls_waiting(w);
 }
 
 static void sleep_for_event(struct worker *w)
@@ -193,6 +193,17 @@ static int wait_batch(struct worker *w)
 	return n;
 }
 
+/* Collects what is drained, takes commands, buries. */
+static void look_after_conns(struct worker *w, bool idle)
+{
+	struct conn *drained = drain_collect(w, idle);
+
+	if (!drained)
+		return;
+	worker_take_inbox(w);
+	drain_bury(w, drained);
+}
+
 static bool stop_is_due(const struct worker *w, bool idle, uint64_t *deadline_ns)
 {
 	if (!atomic_load(&w->stopping))
@@ -211,7 +222,7 @@ static void close_all(struct worker *w)
 		if (w->store.commits)
 			intake_committed(w);
 		bool idle = poll_batch(w) == 0;
-		worker_conns_progress(w, idle);
+		look_after_conns(w, idle);
 		if (idle)
 			sleep_for_event(w);
 	}
@@ -233,13 +244,13 @@ static void *run(void *arg)
 		if (atomic_load_explicit(&w->poked, memory_order_relaxed)) {
 			atomic_store(&w->poked, false);
 			worker_take_inbox(w);
-			worker_conns_progress(w, n == 0);
+			look_after_conns(w, n == 0);
 		} else if (w->closing) {
-			worker_conns_progress(w, n == 0);
+			look_after_conns(w, n == 0);
 		}
 		if (w->store.commits)
 			intake_committed(w);
-		if (w->deferred_count)
+		if (w->deferred.count)
 			intake_retry(w);
 		pulls_retry(w);
 		if (expire_is_due(w->server->store))
@@ -302,8 +313,7 @@ static int new_buffers(struct worker *w, struct err *err)
 				     w->memory_bytes >> 10);
 	w->rx_free = calloc(w->rx_count, sizeof *w->rx_free);
 	w->tx = calloc(w->tx_count, sizeof *w->tx);
-	w->deferred = calloc(DEFERRED_MAX, sizeof *w->deferred);
-	if (!w->rx_free || !w->tx || !w->deferred)
+	if (!w->rx_free || !w->tx || deferred_init(&w->deferred, DEFERRED_MAX))
 		return err_set(err, -1, "out of memory");
 	/* Buffer 0 is never a receive buffer: a wr_id of 0 is a flushed send. */
 	for (uint32_t i = 1; i < w->rx_count; i++)
@@ -379,7 +389,7 @@ void worker_delete(struct worker *w)
 		munmap(w->memory, w->memory_bytes);
 	free(w->rx_free);
 	free(w->tx);
-	free(w->deferred);
+	deferred_fini(&w->deferred);
 	pulls_delete(w);
 	owed_delete(w);
 	store_worker_fini(&w->store);

@@ -26,8 +26,12 @@ void worker_adopt(struct worker *worker, struct conn *conn);
  * not ready. */
 struct conn *worker_find(struct worker *worker, uint32_t qp_num);
 struct conn *worker_find_id(struct worker *worker, uint64_t connection);
-/* Closes what has ended, and gives back what is drained; `idle`: nothing was polled. */
-void worker_conns_progress(struct worker *worker, bool idle);
+/* Closes what has ended; those that are drained, linked by `next`.  `idle`: nothing was
+ * polled, so that nothing of them is left in the completion queue. */
+struct conn *drain_collect(struct worker *worker, bool idle);
+/* Gives collected ones to the main thread.  After worker_take_inbox(), which may have had
+ * the locker's last answers to them. */
+void drain_bury(struct worker *worker, struct conn *drained);
 
 /* recv.c */
 /* An odd number of cache lines from one buffer to the next: at multiples of 8 KiB all
@@ -43,7 +47,7 @@ static inline uint8_t *intake_buffer(const struct worker *w, uint32_t i)
 int intake_refill(struct worker *worker);
 /* hash: of the request's key, or NULL. */
 void intake_received(struct worker *worker, const struct ibv_wc *wc, const struct hash *hash);
-/* Nothing of the connection is aside any more.  Not while intake_retry() runs. */
+/* Nothing of the connection is aside any more.  Not from within intake_retry(). */
 void intake_forget(struct worker *worker, const struct conn *conn);
 /* Tries what was set aside again. */
 void intake_retry(struct worker *worker);
