@@ -26,7 +26,14 @@
 #include "server/options.h"
 #include "server/platform/privileges.h"
 #include "server/platform/hugepages.h"
-#include "server/worker/server.h"
+#include "server/access/gate.h"
+#include "server/access/rate_limit.h"
+#include "server/host/host.h"
+#include "server/host/loop.h"
+#include "server/host/server.h"
+#include "server/metrics/stats.h"
+#include "server/table/table.h"
+#include "server/worker/context.h"
 #include "server/host/device_events.h"
 
 #ifdef HAVE_CONFIG_H
@@ -63,9 +70,9 @@ static int open_device(struct host *h, struct err *err)
 {
 	struct server *s = h->servers;
 	char buf[192];
-	const char *spec = device_spec(s->options.device, s->options.bootstrap, buf, sizeof buf);
+	const char *spec = device_spec(s->options->device, s->options->bootstrap, buf, sizeof buf);
 
-	if (listeners_parse(h, s->options.listen, err) ||
+	if (listeners_parse(h, s->options->listen, err) ||
 	    device_choose(&s->device, spec, &s->addr, err))
 		return -1;
 	s->verbs = s->device.verbs;
@@ -83,8 +90,8 @@ static int check_users(const struct host *h, struct err *err)
 	const struct server *first = h->servers;
 
 	for (unsigned i = 1; i < h->server_count; i++)
-		if (!h->servers[i].options.users != !first->options.users)
-			return err_set(err, -1, first->options.users
+		if (!h->servers[i].options->users != !first->options->users)
+			return err_set(err, -1, first->options->users
 				? "--namespace %s: it has no users, and the table without a name has: give it "
 				  "users=FILE (see kvd init)"
 				: "--namespace %s: it has users, and the table without a name has none: give "
@@ -97,16 +104,19 @@ static int make_servers(struct host *h, struct err *err)
 {
 	struct server *first = h->servers;
 
-	for (unsigned i = 0; i < first->options.namespace_count; i++)
-		server_name(&h->servers[h->server_count++], first, &first->options.namespaces[i]);
+	for (unsigned i = 0; i < first->options->namespace_count; i++, h->server_count++)
+		server_name(&h->servers[h->server_count], first, &h->options[h->server_count],
+			    &first->options->namespaces[i]);
 	if (check_users(h, err) || server_new(first, err))
 		return -1;
-	h->knock = knock_new(first->options.handshakes);
+	h->knock = knock_new(first->options->handshakes);
 	if (!h->knock)
 		return err_set(err, -1, "out of memory");
 	for (unsigned i = 1; i < h->server_count; i++)
 		if (server_new(&h->servers[i], err))
 			return -1;
+	for (unsigned i = 0; i < h->server_count; i++)
+		h->servers[i].knock = h->knock;
 	for (unsigned i = 0; i < h->server_count; i++)
 		if (server_load(&h->servers[i], err))
 			return -1;
@@ -124,15 +134,15 @@ static int start(struct host *h, struct err *err)
 		return -1;
 	if (listeners_listen(h, err))
 		return -1;
-	if (s->options.metrics)
-		return http_new(h, s->options.metrics, &h->http, err);
+	if (s->options->metrics)
+		return http_new(h, s->options->metrics, &h->http, err);
 	return 0;
 }
 
 /* Whole or not at all: written beside, then renamed. */
 static int write_ready_file(const struct host *h, struct err *err)
 {
-	const char *path = h->servers->options.ready_file;
+	const char *path = h->servers->options->ready_file;
 	char tmp[4096];
 
 	if (!path)
@@ -153,7 +163,7 @@ static int write_ready_file(const struct host *h, struct err *err)
 
 static void say_who(const struct server *s)
 {
-	if (s->options.insecure)
+	if (s->options->insecure)
 		log_warn("%s", gate_line(s->gate));
 	else
 		log_info("%s", gate_line(s->gate));
@@ -168,27 +178,27 @@ static void say_ready(const struct host *h)
 	say_who(s);
 	if (!s->durable)
 		log_info("not durable: what is stored is gone when kvd ends (see --data-dir)");
-	else if (s->options.durable.durability == DURABILITY_SYNC)
+	else if (s->options->durable.durability == DURABILITY_SYNC)
 		log_info("durable in %s: a change is on disk before it is answered or readable",
-			 s->options.durable.dir);
+			 s->options->durable.dir);
 	else
 		log_info("durable in %s: if this machine dies, changes of the last %d ms and of one sync "
-			 "may be lost; if kvd dies, none", s->options.durable.dir,
-			 s->options.durable.lag_ms);
+			 "may be lost; if kvd dies, none", s->options->durable.dir,
+			 s->options->durable.lag_ms);
 	if (!s->verbs->soft) /* whose memory is shared, and populated as it is used */
 		hugepages_tell(s->table->base, s->table->bytes);
 	for (unsigned i = 1; i < h->server_count; i++) {
 		const struct server *n = &h->servers[i];
 		log_info("namespace %s: %s of memory, %u worker%s, %llu lock stripes; %s", n->name,
-			 opt_format_size(n->options.memory_bytes, size, sizeof size), n->worker_count,
+			 opt_format_size(n->options->memory_bytes, size, sizeof size), n->worker_count,
 			 n->worker_count == 1 ? "" : "s", (unsigned long long)n->table->stripes,
 			 gate_line(n->gate));
 	}
-	if (s->options.evict)
+	if (s->options->evict)
 		log_info("a cache: when memory is full, the keys used least are removed");
 	log_info("serving %s: %s of memory, %u worker%s, %llu lock stripes",
 		 listeners_text(h, addresses, sizeof addresses),
-		 opt_format_size(s->options.memory_bytes, size, sizeof size), s->worker_count,
+		 opt_format_size(s->options->memory_bytes, size, sizeof size), s->worker_count,
 		 s->worker_count == 1 ? "" : "s", (unsigned long long)s->table->stripes);
 }
 
@@ -213,8 +223,8 @@ static int serve(struct host *h)
 	http_delete(&h->http);
 	listen_stop(h);
 	watch_delete(&h->watch);
-	if (s->options.ready_file)
-		unlink(s->options.ready_file);
+	if (s->options->ready_file)
+		unlink(s->options->ready_file);
 	take_apart(h);
 	log_limit_tell(clock_ns(), true);
 	log_info("stopped");
@@ -224,29 +234,31 @@ static int serve(struct host *h)
 int main(int argc, char **argv)
 {
 	static struct server servers[1 + NAMESPACES_MAX];
-	static struct host host = { .servers = servers, .server_count = 1 };
+	static struct host host = { .servers = servers, .server_count = 1,
+				    .read_options = options_again };
 	struct server *s = servers;
 	struct err err;
 	int status;
 
+	s->options = host.options;
 	log_open("kvd", LOG_LEVEL_INFO);
 	if (argc > 1 && !strcmp(argv[1], "init"))
 		return init_run(argc - 1, argv + 1);
-	if (options_parse(&s->options, argc, argv, &status))
+	if (options_parse(s->options, argc, argv, &status))
 		return status;
-	if (s->options.check)
-		return doctor_examine(stdout, options_memory_bytes(&s->options)) ? 1 : 0;
-	log_set_level((enum log_level)s->options.log_level);
+	if (s->options->check)
+		return doctor_examine(stdout, options_memory_bytes(s->options)) ? 1 : 0;
+	log_set_level((enum log_level)s->options->log_level);
 	raise_descriptors();
 	privileges_seal();
-	if ((s->options.user && privileges_shed(s->options.user, &err)) ||
-	    log_direct((enum log_to)s->options.log_to, &err)) {
+	if ((s->options->user && privileges_shed(s->options->user, &err)) ||
+	    log_direct((enum log_to)s->options->log_to, &err)) {
 		log_error("%s", err.text);
 		return 1;
 	}
 	s->host = &host;
 	s->start_ns = clock_ns();
-	s->timed = s->options.metrics || s->options.slow_ms;
+	s->hooks.stats = stats_json;
 	pthread_mutex_init(&host.done_lock, NULL);
 	if (take_signals(&host, &err) || open_device(&host, &err) || make_servers(&host, &err) ||
 	    start(&host, &err) || write_ready_file(&host, &err)) {

@@ -6,9 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/addr.h"
+#include "common/auth/file.h"
+#include "common/layout.h"
 #include "common/log.h"
 #include "common/opt.h"
 #include "server/host/listener.h"
+#include "server/table/table.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"

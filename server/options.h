@@ -3,7 +3,7 @@
 #ifndef SERVER_OPTIONS_H
 #define SERVER_OPTIONS_H
 
-#include "server/worker/server.h"
+#include "server/host/options.h"
 
 /*
  * Fills in the options; returns 0 to go on, 1 if the process is to end with

@@ -16,7 +16,17 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
+#include "common/auth/auth.h"
+#include "server/access/rate_limit.h"
 #include "server/host/conns.h"
+#include "server/host/host.h"
+#include "server/lock/locker.h"
+#include "server/worker/conn.h"
+#include "server/worker/conn_impl.h"
+#include "server/worker/conn_set.h"
+#include "server/worker/context.h"
+#include "server/worker/rx.h"
+#include "server/worker/worker.h"
 
 #define CREDITS_DEFAULT 32u
 #define CREDITS_MAX 129u /* of libkvd: 128 operations, and an unlock */
@@ -57,19 +67,22 @@ static enum wire_refusal check_request(const struct rdma_cm_event *e,
 	return request->version == WIRE_VERSION ? WIRE_ACCEPTED : WIRE_REFUSED_VERSION;
 }
 
-static struct worker *choose_worker(struct server *s)
+static struct worker *choose_worker(const struct server *s)
 {
-	struct worker *best = &s->workers[0];
+	struct worker *best = s->worker[0];
 
 	for (unsigned i = 1; i < s->worker_count; i++)
-		if (atomic_load(&s->workers[i].load) < atomic_load(&best->load))
-			best = &s->workers[i];
+		if (atomic_load(&worker_conn_set(s->worker[i])->load) <
+		    atomic_load(&worker_conn_set(best)->load))
+			best = s->worker[i];
 	return best;
 }
 
-static int new_qp(struct conn *c, struct worker *w, uint8_t peer_rd_atom, struct err *err)
+static int new_qp(struct conn *c, const struct worker_queues *w, uint8_t peer_rd_atom,
+		  struct err *err)
 {
 	struct server *s = c->server;
+	struct sendq *q = &c->sendq;
 	struct link_config config = {
 		.pd = s->pd,
 		.send_cq = w->cq,
@@ -81,9 +94,9 @@ static int new_qp(struct conn *c, struct worker *w, uint8_t peer_rd_atom, struct
 		.inline_bytes = 256,
 	};
 
-	c->sq_depth = config.send_depth;
+	q->depth = config.send_depth;
 	c->rd_atom = s->limits.rd_atom < 16 ? s->limits.rd_atom : 16;
-	c->qp = link_qp_new(s->verbs, &config, &c->inline_bytes, err);
+	c->qp = link_qp_new(s->verbs, &config, &q->inline_bytes, err);
 	if (!c->qp)
 		return -1;
 	if (link_qp_init(s->verbs, c->id, c->qp, 0, err) ||
@@ -92,30 +105,11 @@ static int new_qp(struct conn *c, struct worker *w, uint8_t peer_rd_atom, struct
 		s->verbs->destroy_qp(c->qp);
 		return -1;
 	}
+	q->qp = c->qp;
 	return 0;
 }
 
-/* Asks the device: rdma_cm and drivers are known to raise them by themselves. */
-bool conn_check_rights(struct conn *c, int rights)
-{
-	struct server *s = c->server;
-	int has = link_qp_access(s->verbs, c->qp);
-
-	/* The main thread's question, which the worker has overtaken. */
-	if (!rights && atomic_load(&c->said_hello))
-		return true;
-	log_debug("connection %llu: its queue pair has the remote rights 0x%x",
-		  (unsigned long long)c->connection_id, (unsigned)has);
-	if (has == rights || atomic_load(&c->disconnected))
-		return true;
-	link_qp_set_error(s->verbs, c->qp);
-	atomic_fetch_add(&s->wrong_rights, 1);
-	log_error("%s: its queue pair has the remote rights 0x%x instead of 0x%x", c->peer.text,
-		  (unsigned)has, (unsigned)rights);
-	return false;
-}
-
-static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
+static struct conn *new_conn(struct server *s, struct worker *w, struct rdma_cm_id *id,
 			     const struct wire_connect *request)
 {
 	struct conn *c = calloc(1, sizeof *c);
@@ -127,7 +121,9 @@ static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
 		return NULL;
 	}
 	c->server = s;
-	c->worker = choose_worker(s); /* before there can be an event of its queue pair */
+	/* Before there can be an event of its queue pair. */
+	c->commands = worker_commands(w);
+	c->set = worker_conn_set(w);
 	c->id = id;
 	c->connection_id = ++s->host->conn_last_id;
 	c->credits = request->depth ? request->depth : CREDITS_DEFAULT;
@@ -140,6 +136,9 @@ static struct conn *new_conn(struct server *s, struct rdma_cm_id *id,
 	auth_nonce(c->handshake.server_nonce);
 	c->since_ns = clock_ns();
 	addr_from(&c->peer, rdma_get_peer_addr(id));
+	c->sendq.conn = c;
+	c->sendq.peer = c->peer.text;
+	c->sendq.connection_id = c->connection_id;
 	return c;
 }
 
@@ -150,11 +149,13 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 				      .flags = gate_has_users(s->gate) ? WIRE_ACCEPT_USERS : 0 };
 	struct rdma_conn_param param;
 	struct err err = { "out of memory" };
-	struct conn *c = new_conn(s, id, request);
+	struct worker *w = choose_worker(s);
+	const struct worker_queues *queues = worker_queues(w);
+	struct conn *c = new_conn(s, w, id, request);
 	uint8_t peer = asked->initiator_depth < s->limits.rd_atom ? asked->initiator_depth
 								  : s->limits.rd_atom;
 
-	if (!c || new_qp(c, c->worker, peer, &err)) {
+	if (!c || new_qp(c, queues, peer, &err)) {
 		log_limited(LOG_LEVEL_ERROR, "no connection for a peer", "no connection for %s: %s",
 			    c ? c->peer.text : "a peer", err.text);
 		if (c)
@@ -171,10 +172,10 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	id->context = c;
 	conns_add(s, c);
 	atomic_fetch_add(&s->pending, 1);
-	atomic_fetch_add(&c->worker->load, 1);
+	atomic_fetch_add(&c->set->load, 1);
 	if (s->locker)
 		locker_born(s->locker, c->connection_id);
-	worker_give(c->worker, c);
+	commands_post(c->commands, &(struct command){ .kind = CMD_ADOPT, .conn = c });
 	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
 	if (s->verbs->accept(id, &param)) {
 		log_limited(LOG_LEVEL_ERROR, "accepting failed", "accepting %s failed: %s",
@@ -187,13 +188,13 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 		return;
 	}
 	log_debug("connection %llu from %s on worker %u%s%s", (unsigned long long)c->connection_id,
-		  c->peer.text, c->worker->id, *s->name ? " of " : "", s->name);
+		  c->peer.text, queues->number - s->worker_first, *s->name ? " of " : "", s->name);
 }
 
 /* Many that don't finish their handshake must not keep others from theirs. */
 static void make_room(struct host *h)
 {
-	uint64_t most = (uint64_t)h->servers->options.connections / HANDSHAKES_PART;
+	uint64_t most = (uint64_t)h->servers->connections_max / HANDSHAKES_PART;
 	struct conn *eldest = NULL;
 
 	if (conns_count_pending(h) < (most ? most : 1))
@@ -212,20 +213,20 @@ static void make_room(struct host *h)
 static enum wire_refusal judge(struct host *h, const struct server *s, const struct addr *peer,
 			       uint32_t *limit)
 {
-	const struct options *all = &h->servers->options, *own = s ? &s->options : all;
+	const struct server *all = h->servers, *own = s ? s : all;
 
 	*limit = 0;
 	if (!knock_may(h->knock, peer, clock_ns())) {
-		*limit = (uint32_t)all->handshakes;
+		*limit = (uint32_t)all->options->handshakes;
 		return WIRE_REFUSED_RATE;
 	}
 	/* Where there are users it is denied its hello, like somebody whom nobody knows. */
 	if (!s && !gate_has_users(h->servers->gate))
 		return WIRE_REFUSED_SPACE;
-	*limit = (uint32_t)own->connections;
+	*limit = own->connections_max;
 	if (s && s->conn_count >= *limit)
 		return WIRE_REFUSED_CONNECTIONS;
-	*limit = (uint32_t)all->connections;
+	*limit = all->connections_max;
 	return conns_count(h) >= *limit ? WIRE_REFUSED_CONNECTIONS : WIRE_ACCEPTED;
 }
 

@@ -2,6 +2,10 @@
 /* The connections that there are. */
 #include "server/host/conns.h"
 
+#include "server/host/host.h"
+#include "server/worker/conn_impl.h"
+#include "server/worker/context.h"
+
 /* The state is the worker's, but a stale look only delays what follows from it. */
 bool conn_is_pending(const struct conn *c)
 {
@@ -50,7 +54,7 @@ void conns_remove(struct conn *c)
 	pthread_mutex_unlock(&c->server->conns_lock);
 }
 
-bool server_knows(struct server *s, uint64_t connection_id)
+bool conns_know(struct server *s, uint64_t connection_id)
 {
 	bool found = false;
 
@@ -59,4 +63,12 @@ bool server_knows(struct server *s, uint64_t connection_id)
 		found = c->connection_id == connection_id;
 	pthread_mutex_unlock(&s->conns_lock);
 	return found;
+}
+
+void conns_each(struct server *s,
+		void (*see)(void *arg, struct conn *conn, const struct handshake *handshake),
+		void *arg)
+{
+	for (struct conn *c = s->conns; c; c = c->all_next)
+		see(arg, c, &c->handshake);
 }

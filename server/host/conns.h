@@ -6,7 +6,13 @@
 #ifndef SERVER_HOST_CONNS_H
 #define SERVER_HOST_CONNS_H
 
-#include "server/worker/server.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct conn;
+struct host;
+struct rdma_cm_event;
+struct server;
 
 /* conns.c; the worker may change what the first says, which only delays what follows. */
 bool conn_is_pending(const struct conn *conn); /* it has not said a good hello */
@@ -14,11 +20,20 @@ uint64_t conns_count(const struct host *host);
 uint64_t conns_count_pending(const struct host *host);
 void conns_add(struct server *server, struct conn *conn);
 void conns_remove(struct conn *conn);
+/* The hook: whether a connection is not yet destroyed.  Any thread. */
+bool conns_know(struct server *server, uint64_t connection_id);
+/* Each of a namespace's, with its handshake.  Main thread, or any that has conns_lock. */
+struct handshake;
+void conns_each(struct server *server,
+		void (*see)(void *arg, struct conn *conn, const struct handshake *handshake),
+		void *arg);
 
 /* accept.c: takes the id of the CONNECT_REQUEST, and acknowledges the event. */
 void arrival_asked(struct host *host, struct rdma_cm_event *event);
 
 /* reap.c */
+/* The hook: its worker gives a connection back.  Any thread. */
+void burial_order(struct conn *conn);
 /* Its queue pair and all that it had.  Nothing that it sent takes effect afterwards. */
 void burial_one(struct conn *conn);
 /* Those that their workers are done with. */

@@ -13,7 +13,11 @@
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "server/host/device_event.h"
-#include "server/worker/server.h"
+#include "server/host/host.h"
+#include "server/worker/conn.h"
+#include "server/worker/context.h"
+#include "server/worker/rx.h"
+#include "server/worker/worker.h"
 
 /* A receive queue is watched again so long after it ran low. */
 #define AGAIN_MS 1000
@@ -31,36 +35,31 @@ struct watch {
 };
 
 /* Of all namespaces. */
-static struct worker *worker_at(struct watch *t, unsigned number)
+static const struct worker_queues *queues_at(const struct watch *t, unsigned number)
 {
-	struct server *s = t->host->servers;
+	const struct server *s = t->host->servers;
 
 	while (number >= s->worker_first + s->worker_count)
 		s++;
-	return &s->workers[number - s->worker_first];
+	return worker_queues(s->worker[number - s->worker_first]);
 }
 
-static unsigned number_of(const struct worker *w)
+static void arm(struct watch *t, const struct worker_queues *q)
 {
-	return w->server->worker_first + w->id;
-}
-
-static void arm(struct watch *t, struct worker *w)
-{
-	struct ibv_srq_attr attr = { .srq_limit = w->rx_count / LOW_PART };
-	int rc = t->server->verbs->modify_srq(w->srq, &attr, IBV_SRQ_LIMIT);
+	struct ibv_srq_attr attr = { .srq_limit = q->rx_count / LOW_PART };
+	int rc = t->server->verbs->modify_srq(q->srq, &attr, IBV_SRQ_LIMIT);
 
 	/* What a device has not got is only less to tell. */
 	if (rc)
-		log_debug("worker %u's receive queue is not watched: %s", w->id, strerror(rc));
-	t->low[number_of(w)] = false;
+		log_debug("worker %u's receive queue is not watched: %s", q->number, strerror(rc));
+	t->low[q->number] = false;
 }
 
 static void arm_low(struct watch *t)
 {
 	for (unsigned i = 0; i < t->host->worker_count; i++)
 		if (t->low[i])
-			arm(t, worker_at(t, i));
+			arm(t, queues_at(t, i));
 	t->rearm = false;
 }
 
@@ -75,10 +74,9 @@ static void on_qp(const struct ibv_async_event *e, enum event_action action,
 		log_error("kvd's own queue pair, for locks: %s (%s)", words,
 			  ibv_event_type_str(e->event_type));
 	} else if (action == EVENT_DRAIN) {
-		atomic_store(&c->last_wqe, true);
-		worker_wake(c->worker);
+		conn_drained(c);
 	} else {
-		log_limited(LOG_LEVEL_WARN, words, "%s: %s (%s)", c->peer.text, words,
+		log_limited(LOG_LEVEL_WARN, words, "%s: %s (%s)", conn_peer(c), words,
 			    ibv_event_type_str(e->event_type));
 		conn_drop(c, words);
 	}
@@ -86,10 +84,10 @@ static void on_qp(const struct ibv_async_event *e, enum event_action action,
 
 static void on_low(struct watch *t, const struct ibv_async_event *e, const char *words)
 {
-	struct worker *w = e->element.srq->srq_context;
+	unsigned number = worker_queues(e->element.srq->srq_context)->number;
 
-	log_warn("worker %u: %s (%s)", w->id, words, ibv_event_type_str(e->event_type));
-	t->low[number_of(w)] = t->rearm = true;
+	log_warn("worker %u: %s (%s)", number, words, ibv_event_type_str(e->event_type));
+	t->low[number] = t->rearm = true;
 }
 
 static bool of_port(enum ibv_event_type type)
@@ -103,7 +101,8 @@ static bool of_port(enum ibv_event_type type)
 static void tell_clients(struct watch *t, enum wire_notice notice)
 {
 	for (unsigned i = 0; i < t->host->server_count; i++)
-		worker_notice_all(&t->host->servers[i], notice);
+		commands_post_all(&t->host->servers[i].commands,
+				  &(struct command){ .kind = CMD_NOTICE, .notice = notice });
 }
 
 /* Of the device: in the log, and to clients as far as there is a way to them. */
@@ -194,7 +193,7 @@ int watch_new(struct host *h, struct watch **watch, struct err *err)
 	if (t->stop_fd < 0 || t->ruin_fd < 0 || set_nonblocking(s->ctx->async_fd))
 		return err_set_errno(err, -1, errno, "can't set up descriptors for events");
 	for (unsigned i = 0; i < h->worker_count; i++)
-		arm(t, worker_at(t, i));
+		arm(t, queues_at(t, i));
 	int rc = pthread_create(&t->thread, NULL, run, t);
 	if (rc)
 		return err_set_errno(err, -1, rc, "can't start the thread for events");

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/worker/server.h"
+#include "server/host/host.h"
+#include "server/worker/context.h"
 
 #define BACKLOG 128
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The main thread: connections come and go (conns.h), signals. */
+#include "server/host/loop.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,12 +10,18 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/rdma/link.h"
+#include "server/access/gate.h"
 #include "server/host/conns.h"
+#include "server/host/host.h"
 #include "server/host/listener.h"
 #include "server/host/revoke.h"
 #include "server/platform/sd_notify.h"
-#include "server/options.h"
 #include "server/host/device_events.h"
+#include "server/lock/locker.h"
+#include "server/worker/conn.h"
+#include "server/worker/context.h"
+#include "server/worker/worker.h"
 
 /* False: the device was taken away, which waits for kvd's end. */
 static bool on_cm_event(struct host *h)
@@ -42,7 +49,7 @@ static bool on_cm_event(struct host *h)
 				log_error("%s was taken away: kvd ends", s->ctx->device->name);
 				go_on = false;
 			}
-			log_debug("%s: %s", c ? c->peer.text : "listener",
+			log_debug("%s: %s", c ? conn_peer(c) : "listener",
 				  link_event_words(e, words, sizeof words));
 			if (c && e->event != RDMA_CM_EVENT_TIMEWAIT_EXIT)
 				conn_drop(c, "disconnected by the peer");
@@ -71,15 +78,15 @@ static void reload(struct host *h)
 	struct options fresh;
 	struct err err;
 
-	if (options_again(&fresh, &err)) {
-		log_error("%s: the log's level stays %s", err.text, names[s->options.log_level]);
-	} else if (fresh.log_level != s->options.log_level) {
+	if (h->read_options(&fresh, &err)) {
+		log_error("%s: the log's level stays %s", err.text, names[s->options->log_level]);
+	} else if (fresh.log_level != s->options->log_level) {
 		/* Told at the wider of the two. */
-		if (fresh.log_level > s->options.log_level)
+		if (fresh.log_level > s->options->log_level)
 			log_set_level((enum log_level)fresh.log_level);
 		log_info("the log's level is %s now", names[fresh.log_level]);
 		log_set_level((enum log_level)fresh.log_level);
-		s->options.log_level = fresh.log_level;
+		s->options->log_level = fresh.log_level;
 	}
 	for (unsigned i = 0; i < h->server_count; i++)
 		revoke_reload(&h->servers[i]);
@@ -144,7 +151,7 @@ int listen_run(struct host *h)
 static void stop_server(struct server *s)
 {
 	for (unsigned i = 0; i < s->worker_count; i++)
-		worker_stop(&s->workers[i]);
+		worker_stop(s->worker[i]);
 	while (s->conns)
 		burial_one(s->conns);
 	locker_delete(&s->locker);

@@ -16,21 +16,19 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
+#include "server/access/gate.h"
 #include "server/host/conns.h"
+#include "server/host/host.h"
+#include "server/lock/locker.h"
+#include "server/worker/conn.h"
+#include "server/worker/conn_impl.h"
+#include "server/worker/context.h"
+#include "server/worker/fate.h"
 
 #define HELLO_NS_MAX 10000000000ull
 #define STUCK_NS_MAX 10000000000ull
 
-void conn_drop(struct conn *c, const char *reason)
-{
-	const char *none = NULL;
-
-	atomic_compare_exchange_strong(&c->drop_reason, &none, reason);
-	atomic_store(&c->disconnected, true);
-	worker_wake(c->worker);
-}
-
-void conn_done(struct conn *c)
+void burial_order(struct conn *c)
 {
 	struct host *h = c->server->host;
 
@@ -52,8 +50,8 @@ void burial_one(struct conn *c)
 	if (c->server->locker)
 		locker_dead(c->server->locker, c->connection_id, &c->lock_note);
 	v->destroy_id(c->id);
-	if (c->fate)
-		fates_keep(c->server->fates, c->connection_id, c->fate);
+	if (c->sendq.fate)
+		fates_keep(c->server->fates, c->connection_id, c->sendq.fate);
 	conns_remove(c);
 	free(c);
 }
@@ -76,7 +74,7 @@ void burial_all(struct host *h)
 static void look_after_conn(struct conn *c, uint64_t now)
 {
 	uint64_t denied = atomic_load(&c->denied_ns);
-	uint64_t stuck = atomic_load_explicit(&c->stuck_ns, memory_order_relaxed);
+	uint64_t stuck = atomic_load_explicit(&c->sendq.stuck_ns, memory_order_relaxed);
 
 	if (atomic_load(&c->disconnected))
 		return;
@@ -84,7 +82,8 @@ static void look_after_conn(struct conn *c, uint64_t now)
 		conn_drop(c, "its hello proved nothing");
 	} else if (denied && now - denied > DENIED_NS && !c->denial_told) {
 		c->denial_told = true;
-		worker_deny(c);
+		commands_post(c->commands, &(struct command){ .kind = CMD_DENY,
+							      .connection = c->connection_id });
 	} else if (conn_is_pending(c) && now - c->since_ns > HELLO_NS_MAX) {
 		conn_drop(c, "it said nothing for 10 s after it connected");
 	} else if (stuck && now > stuck && now - stuck > STUCK_NS_MAX) {

@@ -3,22 +3,36 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "server/access/gate.h"
 #include "server/host/conns.h"
+#include "server/host/options.h"
+#include "server/host/server.h"
+#include "server/table/table.h"
+#include "server/worker/conn.h"
+#include "server/worker/context.h"
+
+struct look {
+	struct gate *gate;
+	unsigned ended;
+};
+
+static void end_revoked(void *arg, struct conn *c, const struct handshake *h)
+{
+	struct look *look = arg;
+
+	if (gate_still_admits(look->gate, h))
+		return;
+	conn_cut(c, "its user was removed or changed");
+	look->ended++;
+}
 
 /* Ends the connections whose user is not what they were; how many. */
 static unsigned cut_off(struct server *s)
 {
-	unsigned n = 0;
+	struct look look = { .gate = s->gate };
 
-	for (struct conn *c = s->conns; c; c = c->all_next) {
-		if (gate_still_admits(s->gate, &c->handshake))
-			continue;
-		/* At once; the worker, which may be busy, takes it apart. */
-		link_qp_set_error(s->verbs, c->qp);
-		conn_drop(c, "its user was removed or changed");
-		n++;
-	}
-	return n;
+	conns_each(s, end_revoked, &look);
+	return look.ended;
 }
 
 static void change_rkeys(struct server *s)
@@ -49,7 +63,7 @@ void revoke_reload(struct server *s)
 	if (change == GATE_SAME)
 		return;
 	unsigned ended = cut_off(s);
-	log_info("users: %u in %s; %u connection%s ended", users, s->options.users, ended,
+	log_info("users: %u in %s; %u connection%s ended", users, s->options->users, ended,
 		 ended == 1 ? "" : "s");
 	if (change == GATE_REVOKED)
 		change_rkeys(s);

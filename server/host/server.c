@@ -6,6 +6,8 @@
  * stopped and its connections destroyed (listen_stop), server_delete, which takes apart
  * whatever of it there is.
  */
+#include "server/host/server.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +24,17 @@
 #include "server/store/load.h"
 #include "server/store/reclaim/evict.h"
 #include "server/table/heap.h"
-#include "server/worker/server.h"
+#include "server/access/gate.h"
+#include "server/host/conns.h"
+#include "server/host/host.h"
+#include "server/lock/locker.h"
+#include "server/store/store.h"
+#include "server/table/table.h"
+#include "server/worker/conn.h"
+#include "server/worker/context.h"
+#include "server/worker/fate.h"
+#include "server/worker/news.h"
+#include "server/worker/worker.h"
 
 /* Half the CPUs that it may use, so that clients on this machine have some. */
 static unsigned default_workers(void)
@@ -43,28 +55,30 @@ static int name_folder(struct server *s, const char *dir, struct err *err)
 		return err_set_errno(err, -1, errno, "can't make the folder %s", path);
 	if (asprintf(&s->data_dir, "%s/%s", path, s->name) < 0)
 		return err_set(err, -1, "out of memory");
-	s->options.durable.dir = s->data_dir;
+	s->options->durable.dir = s->data_dir;
 	return 0;
 }
 
-void server_name(struct server *s, const struct server *first, const struct namespace_options *o)
+void server_name(struct server *s, const struct server *first, struct options *options,
+		 const struct namespace_options *o)
 {
 	*s = *first;
+	*options = *first->options;
+	s->options = options;
 	memcpy(s->name, o->name, sizeof s->name);
 	s->space = space_number(s->name);
-	s->options.memory_bytes = o->memory_bytes;
-	s->options.users = o->users;
-	s->options.workers = o->workers;
+	s->options->memory_bytes = o->memory_bytes;
+	s->options->users = o->users;
+	s->options->workers = o->workers;
 	if (o->connections)
-		s->options.connections = o->connections;
+		s->options->connections = o->connections;
 }
 
 static void wake_workers(void *arg)
 {
 	struct server *s = arg;
 
-	for (unsigned i = 0; i < s->worker_count; i++)
-		worker_wake(&s->workers[i]);
+	commands_wake_all(&s->commands);
 }
 
 /* Of the device; -1: none. */
@@ -90,7 +104,7 @@ static int make_table(struct server *s, struct err *err)
 	s->pd = s->verbs->alloc_pd(s->ctx);
 	if (!s->pd)
 		return err_set_errno(err, -1, errno, "can't allocate a protection domain");
-	if (table_new(s->verbs, s->options.memory_bytes, s->worker_count, &s->table, err))
+	if (table_new(s->verbs, s->options->memory_bytes, s->worker_count, &s->table, err))
 		return -1;
 	bind_memory(s);
 	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
@@ -98,9 +112,9 @@ static int make_table(struct server *s, struct err *err)
 	server_tell_rkeys(s);
 	s->store->wake = wake_workers;
 	s->store->wake_arg = s;
-	if (!s->options.evict)
+	if (!s->options->evict)
 		return 0;
-	if (s->options.durable.dir)
+	if (s->options->durable.dir)
 		return err_set(err, -1, "--evict and --data-dir exclude each other: what a cache removed "
 			       "would be on disk still");
 	rc = evict_new(s->store);
@@ -109,12 +123,18 @@ static int make_table(struct server *s, struct err *err)
 
 static void read_held(void *server, uint64_t connection, uint64_t look)
 {
-	worker_read_held(server, connection, look);
+	struct server *s = server;
+
+	commands_post_all(&s->commands, &(struct command){ .kind = CMD_READ_HELD, .look = look,
+							   .connection = connection });
 }
 
 static void fence(void *server, uint64_t connection)
 {
-	worker_fence_id(server, connection, 0);
+	struct server *s = server;
+
+	commands_post_all(&s->commands, &(struct command){ .kind = CMD_FENCE,
+							   .connection = connection });
 }
 
 static int make_locker(struct server *s, struct err *err)
@@ -123,8 +143,8 @@ static int make_locker(struct server *s, struct err *err)
 		.loopback = { .verbs = s->verbs, .ctx = s->ctx, .pd = s->pd, .addr = s->addr,
 			      .locks = s->table->locks, .rkey = s->table->own_locks_mr->rkey },
 		.stripes = s->table->stripes,
-		.lease_ns = (uint64_t)s->options.lease_ms * 1000000,
-		.hooks = { .answer = worker_answer, .forgotten = conn_forgotten,
+		.lease_ns = (uint64_t)s->options->lease_ms * 1000000,
+		.hooks = { .answer = conn_answer, .forgotten = conn_forgotten,
 			   .read_held = read_held, .fence = fence, .wake_all = wake_workers,
 			   .arg = s },
 	};
@@ -134,8 +154,8 @@ static int make_locker(struct server *s, struct err *err)
 
 static int make_gate(struct server *s, struct err *err)
 {
-	const struct gate_config config = { .users = s->options.users,
-					    .insecure = s->options.insecure,
+	const struct gate_config config = { .users = s->options->users,
+					    .insecure = s->options->insecure,
 					    .is_local = s->verbs->soft,
 					    .addr = s->addr };
 
@@ -150,27 +170,34 @@ void server_tell_rkeys(struct server *s)
 
 int server_new(struct server *s, struct err *err)
 {
-	s->worker_count = s->options.workers ? (unsigned)s->options.workers : default_workers();
+	s->worker_count = s->options->workers ? (unsigned)s->options->workers : default_workers();
 	s->worker_first = s->host->worker_count;
+	s->poll = (enum poll_policy)s->options->poll;
+	s->connections_max = (unsigned)s->options->connections;
+	s->slow_ms = (unsigned)s->options->slow_ms;
+	s->timed = s->options->metrics || s->slow_ms;
+	s->hooks.done = burial_order;
+	s->hooks.knows = conns_know;
 	s->host->worker_count += s->worker_count;
 	if (getrandom(&s->instance, sizeof s->instance, 0) != sizeof s->instance)
 		s->instance = clock_ns();
 	pthread_mutex_init(&s->conns_lock, NULL);
 	if (make_gate(s, err) || make_table(s, err))
 		return -1;
-	if (s->options.durable.dir && *s->name && name_folder(s, s->options.durable.dir, err))
+	if (s->options->durable.dir && *s->name && name_folder(s, s->options->durable.dir, err))
 		return -1;
-	if (s->options.durable.dir && durable_open(&s->options.durable, store_durable_clock(s->store),
+	if (s->options->durable.dir && durable_open(&s->options->durable, store_durable_clock(s->store),
 						    &s->durable, err))
 		return -1;
 	s->fates = fates_new();
 	s->news = news_new();
-	s->workers = calloc(s->worker_count, sizeof *s->workers);
-	if (!s->workers || !s->fates || !s->news)
+	if (!s->fates || !s->news)
 		return err_set(err, -1, "out of memory");
-	for (unsigned i = 0; i < s->worker_count; i++)
-		if (worker_new(s, &s->workers[i], i, err))
+	for (unsigned i = 0; i < s->worker_count; i++) {
+		if (worker_new(s, i, &s->worker[i], err))
 			return -1;
+		s->commands.of[s->commands.count++] = worker_commands(s->worker[i]);
+	}
 	return s->limits.atomics ? make_locker(s, err) : 0;
 }
 
@@ -191,7 +218,7 @@ int server_load(struct server *s, struct err *err)
 	if (!s->durable)
 		return 0;
 	for (unsigned i = 0; i < s->worker_count; i++)
-		workers[i] = &s->workers[i].store;
+		workers[i] = worker_store(s->worker[i]);
 	if (store_load(s->store, s->durable, workers, s->worker_count, is_to_stop, s, err) ||
 	    durable_start(s->durable, err))
 		return -1;
@@ -205,9 +232,9 @@ int server_start(struct server *s, struct err *err)
 	char where[128];
 
 	for (unsigned i = 0; i < s->worker_count; i++) {
-		if (worker_start(&s->workers[i], err))
+		if (worker_start(s->worker[i], err))
 			return -1;
-		affinity_pin(s->workers[i].thread, node, s->worker_first + i,
+		affinity_pin(worker_thread(s->worker[i]), node, s->worker_first + i,
 			     s->host->worker_count, where, sizeof where);
 		log_debug("worker %u runs on %s", i, where);
 	}
@@ -224,18 +251,16 @@ void server_abandon(struct server *s)
 static void delete_workers(struct server *s)
 {
 	for (unsigned i = 0; i < s->worker_count; i++)
-		if (s->workers[i].store.heap)
-			heap_trim(s->workers[i].store.heap);
+		if (s->worker[i] && worker_store(s->worker[i])->heap)
+			heap_trim(worker_store(s->worker[i])->heap);
 	for (unsigned i = 0; i < s->worker_count; i++)
-		worker_delete(&s->workers[i]);
+		worker_delete(&s->worker[i]);
 }
 
 void server_delete(struct server *s)
 {
 	durable_close(&s->durable);
-	if (s->workers)
-		delete_workers(s);
-	free(s->workers);
+	delete_workers(s);
 	fates_delete(&s->fates);
 	news_delete(&s->news);
 	store_delete(&s->store);

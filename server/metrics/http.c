@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "server/metrics/http.h"
 
-#include "server/worker/server.h"
-
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -16,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/addr.h"
 #include "common/log.h"
 #include "server/metrics/metrics.h"
 

@@ -22,9 +22,18 @@
 #include "server/store/reclaim/compact.h"
 #include "server/store/reclaim/evict.h"
 #include "server/store/reclaim/expire.h"
+#include "server/store/store.h"
 #include "server/table/index.h"
 #include "server/metrics/prometheus.h"
-#include "server/worker/server.h"
+#include "server/access/gate.h"
+#include "server/host/conns.h"
+#include "server/host/host.h"
+#include "server/lock/locker.h"
+#include "server/metrics/stats.h"
+#include "server/table/table.h"
+#include "server/worker/context.h"
+#include "server/worker/timing.h"
+#include "server/worker/worker.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -140,7 +149,7 @@ static void add_table(FILE *f, const struct server *s)
 	gauge(f, "kvd_memory_used_bytes", "Memory in use: index, locks, items, what is kept for them.",
 	      table_used_bytes(s->table));
 	gauge(f, "kvd_memory_budget_bytes", "Memory at the most, as of --memory.",
-	      s->options.memory_bytes);
+	      s->options->memory_bytes);
 	gauge(f, "kvd_memory_value_bytes", "Bytes of all values.",
 	      atomic_load(&s->store->value_bytes));
 	counter(f, "kvd_evicted_keys_total", "Keys removed as memory was full (--evict).",
@@ -166,7 +175,7 @@ static void add_requests(FILE *f, const struct server *s)
 	head(f, "kvd_requests_total", "counter",
 	     "Requests by operation. GETs by one-sided READ are not among them: kvd can't see them.");
 	for (unsigned i = 1; i < WIRE_OPS; i++)
-		fprintf(f, "kvd_requests_total{op=\"%s\"} %" PRIu64 "\n", stats_op_name(i),
+		fprintf(f, "kvd_requests_total{op=\"%s\"} %" PRIu64 "\n", timing_op_name(i),
 			STATS_SUM(s, requests[i]));
 	counter(f, "kvd_requests_not_found_total", "Requests for keys that were not there.",
 		STATS_SUM(s, not_found));
@@ -186,9 +195,9 @@ static void add_histogram(FILE *f, const struct server *s, unsigned op)
 
 	for (unsigned b = 0; b <= TIMING_BOUNDS; b++) {
 		for (unsigned i = 0; i < s->worker_count; i++)
-			total += atomic_load_explicit(&s->workers[i].timing[op].bucket[b],
+			total += atomic_load_explicit(&worker_timing(s->worker[i], op)->bucket[b],
 						      memory_order_relaxed);
-		fprintf(f, "%s_bucket{op=\"%s\",le=\"", name, stats_op_name(op));
+		fprintf(f, "%s_bucket{op=\"%s\",le=\"", name, timing_op_name(op));
 		if (b < TIMING_BOUNDS)
 			fprintf(f, "%g", (double)timing_bound_ns[b] / 1e9);
 		else
@@ -196,10 +205,10 @@ static void add_histogram(FILE *f, const struct server *s, unsigned op)
 		fprintf(f, "\"} %" PRIu64 "\n", total);
 	}
 	for (unsigned i = 0; i < s->worker_count; i++)
-		sum_ns += atomic_load_explicit(&s->workers[i].timing[op].sum_ns,
+		sum_ns += atomic_load_explicit(&worker_timing(s->worker[i], op)->sum_ns,
 					       memory_order_relaxed);
-	fprintf(f, "%s_sum{op=\"%s\"} %.9f\n", name, stats_op_name(op), (double)sum_ns / 1e9);
-	fprintf(f, "%s_count{op=\"%s\"} %" PRIu64 "\n", name, stats_op_name(op), total);
+	fprintf(f, "%s_sum{op=\"%s\"} %.9f\n", name, timing_op_name(op), (double)sum_ns / 1e9);
+	fprintf(f, "%s_count{op=\"%s\"} %" PRIu64 "\n", name, timing_op_name(op), total);
 }
 
 static void add_durations(FILE *f, const struct server *s)
@@ -249,18 +258,35 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
+struct names {
+	struct gate *gate;
+	struct name *name;
+	size_t count, max;
+};
+
+static void add_name(void *arg, struct conn *c, const struct handshake *h)
+{
+	struct names *n = arg;
+
+	(void)c;
+	if (n->count < n->max)
+		gate_user_name(n->gate, h, n->name[n->count++].text);
+}
+
 /* The users of all connections, sorted; NULL: there are none. */
 static struct name *user_names(struct server *s, size_t *count)
 {
-	*count = 0;
+	struct names n = { .gate = s->gate, .max = s->connections_max };
+
+	n.name = calloc(n.max, sizeof *n.name);
 	pthread_mutex_lock(&s->conns_lock);
-	struct name *names = s->conn_count ? calloc(s->conn_count, sizeof *names) : NULL;
-	for (const struct conn *c = s->conns; c && names; c = c->all_next)
-		gate_user_name(s->gate, &c->handshake, names[(*count)++].text);
+	if (n.name)
+		conns_each(s, add_name, &n);
 	pthread_mutex_unlock(&s->conns_lock);
-	if (names)
-		qsort(names, *count, sizeof *names, compare_names);
-	return names;
+	if (n.name)
+		qsort(n.name, n.count, sizeof *n.name, compare_names);
+	*count = n.count;
+	return n.name;
 }
 
 static void add_users(FILE *f, struct server *s)
@@ -285,7 +311,7 @@ static void add_connections(FILE *f, struct server *s)
 {
 	gauge(f, "kvd_connections", "Connections that are served.", atomic_load(&s->connections));
 	gauge(f, "kvd_connections_limit", "Connections at the most, as of --connections.",
-	      (uint64_t)s->options.connections);
+	      (uint64_t)s->options->connections);
 	counter(f, "kvd_connections_refused_total", "Connections that were refused.",
 		atomic_load(&s->refused));
 	counter(f, "kvd_requests_forbidden_total", "Requests that their user may not make.",
@@ -435,14 +461,10 @@ char *metrics_text(struct host *h, size_t *bytes)
 static bool server_is_well(struct server *s, uint64_t now, char *text, size_t text_bytes)
 {
 	for (unsigned i = 0; i < s->worker_count; i++) {
-		struct worker *w = &s->workers[i];
-		uint64_t beat = atomic_load_explicit(&w->beat, memory_order_relaxed);
-		if (beat != w->seen_beat || !w->seen_ns) {
-			w->seen_beat = beat;
-			w->seen_ns = now;
-		} else if (now - w->seen_ns > STUCK_NS) {
+		uint64_t stuck_ns = worker_stuck_ns(s->worker[i], now);
+		if (stuck_ns > STUCK_NS) {
 			snprintf(text, text_bytes, "worker %u%s%s does nothing since %.1f s\n", i,
-				 *s->name ? " of " : "", s->name, (double)(now - w->seen_ns) / 1e9);
+				 *s->name ? " of " : "", s->name, (double)stuck_ns / 1e9);
 			return false;
 		}
 	}

@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/metrics/stats.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
 #include "common/clock.h"
+#include "server/access/gate.h"
 #include "server/durable/durable.h"
+#include "server/host/options.h"
+#include "server/lock/locker.h"
 #include "server/store/item/expiry.h"
 #include "server/store/reclaim/compact.h"
 #include "server/store/reclaim/evict.h"
 #include "server/store/reclaim/expire.h"
+#include "server/store/store.h"
 #include "server/table/index.h"
-#include "server/worker/server.h"
+#include "server/table/table.h"
+#include "server/worker/context.h"
+#include "server/worker/timing.h"
+#include "server/worker/worker.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -37,32 +46,18 @@ uint64_t stats_sum(const struct server *s, size_t offset)
 	uint64_t n = 0;
 
 	for (unsigned i = 0; i < s->worker_count; i++) {
-		const char *stats = (const char *)&s->workers[i].stats;
+		const char *stats = (const char *)worker_stats(s->worker[i]);
 		n += atomic_load_explicit((const _Atomic uint64_t *)(stats + offset),
 					  memory_order_relaxed);
 	}
 	return n;
-}
-const char *stats_op_name(unsigned op)
-{
-	static const char *const names[WIRE_OPS] = {
-		[WIRE_HELLO] = "hello", [WIRE_PING] = "ping",       [WIRE_GET] = "get",
-		[WIRE_PUT] = "put",     [WIRE_DELETE] = "delete",   [WIRE_KEYS] = "keys",
-		[WIRE_FLUSH] = "flush", [WIRE_STATS] = "stats",     [WIRE_RELEASE] = "release",
-		[WIRE_LOCK] = "lock",   [WIRE_UNLOCK] = "unlock",
-		[WIRE_FATE] = "fate",   [WIRE_TXN] = "txn",         [WIRE_INCR] = "incr",
-		[WIRE_APPEND] = "append", [WIRE_TOUCH] = "touch",   [WIRE_BACKUP] = "backup",
-		[WIRE_HINTS] = "hints",
-	};
-
-	return op < WIRE_OPS && names[op] ? names[op] : "unknown";
 }
 
 static void add_operations(struct out *o, const struct server *s)
 {
 	add(o, "\"operations\":{");
 	for (unsigned i = 1; i < WIRE_OPS; i++)
-		add(o, "\"%s\":%llu,", stats_op_name(i),
+		add(o, "\"%s\":%llu,", timing_op_name(i),
 		    (unsigned long long)STATS_SUM(s, requests[i]));
 	add(o, "\"not_found\":%llu,\"failed\":%llu,\"set_aside\":%llu,\"pulls\":%llu,"
 	       "\"pull_bytes\":%llu},",
@@ -140,7 +135,7 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 		"\"value_bytes\":%llu},",
 	    (unsigned long long)index_keys(s->store->index),
 	    (unsigned long long)table_used_bytes(s->table),
-	    (unsigned long long)s->options.memory_bytes,
+	    (unsigned long long)s->options->memory_bytes,
 	    (unsigned long long)atomic_load(&s->store->value_bytes));
 	add(&o, "\"expiry\":{\"keys\":%llu,\"reclaimed\":%llu},",
 	    (unsigned long long)expiry_keys(s->store->expiry),

@@ -14,6 +14,11 @@
 struct conn;
 struct locker;
 
+enum request_fate {
+	REQUEST_DONE,  /* the buffer may be used again */
+	REQUEST_ASIDE, /* try again later */
+};
+
 struct deferred_request {
 	struct conn *conn; /* NULL: it was forgotten */
 	uint32_t buffer;

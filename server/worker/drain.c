@@ -9,11 +9,15 @@
  */
 #include "common/clock.h"
 #include "common/log.h"
+#include "server/lock/locker.h"
+#include "server/worker/conn.h"
+#include "server/worker/conn_impl.h"
+#include "server/worker/context.h"
 #include "server/worker/worker_impl.h"
 
 static struct conn **map_slot(struct worker *w, uint32_t qp_num)
 {
-	struct conn **at = &w->map[qp_num % WORKER_MAP];
+	struct conn **at = &w->conns.map[qp_num % CONN_MAP];
 
 	while (*at && (*at)->qp->qp_num != qp_num)
 		at = &(*at)->map_next;
@@ -31,19 +35,24 @@ void worker_adopt(struct worker *w, struct conn *c)
 
 	c->map_next = NULL;
 	*at = c;
-	w->credits += c->credits;
-	c->worker_next = w->conns;
-	c->worker_prev = &w->conns;
-	if (w->conns)
-		w->conns->worker_prev = &c->worker_next;
-	w->conns = c;
+	w->conns.credits += c->credits;
+	c->set_next = w->conns.first;
+	c->set_prev = &w->conns.first;
+	if (w->conns.first)
+		w->conns.first->set_prev = &c->set_next;
+	w->conns.first = c;
+}
+
+static void release(void *rx, uint32_t buffer)
+{
+	rx_release(rx, buffer);
 }
 
 /* What it left with others: its queue pair is in error already. */
 static void begin(struct worker *w, struct conn *c)
 {
 	c->draining = true;
-	intake_forget(w, c);
+	deferred_forget(&w->deferred, c, release, &w->rx);
 	if (w->server->locker)
 		locker_forget(w->server->locker, c, c->lock_note);
 	else
@@ -54,18 +63,18 @@ static void bury(struct worker *w, struct conn *c)
 {
 	struct conn **at = map_slot(w, c->qp->qp_num);
 
-	if (c->is_dirty)
-		reply_flush(w);
+	if (c->sendq.is_dirty)
+		reply_flush(&w->tx);
 	if (c->copy)
 		store_item_delete(&w->store, c->copy);
 	*at = c->map_next;
-	*c->worker_prev = c->worker_next;
-	if (c->worker_next)
-		c->worker_next->worker_prev = c->worker_prev;
-	w->closing--;
-	w->credits -= c->credits;
-	atomic_fetch_sub_explicit(&w->load, 1, memory_order_relaxed);
-	conn_done(c);
+	*c->set_prev = c->set_next;
+	if (c->set_next)
+		c->set_next->set_prev = c->set_prev;
+	w->conns.closing--;
+	w->conns.credits -= c->credits;
+	atomic_fetch_sub_explicit(&w->conns.load, 1, memory_order_relaxed);
+	w->server->hooks.done(c);
 }
 
 /* Whether nothing of a closing connection is under way any more. */
@@ -73,11 +82,11 @@ static bool is_drained(const struct conn *c, uint64_t now)
 {
 	if (!atomic_load(&c->lock_idle))
 		return false;
-	if (c->pulls || c->reads_held)
+	if (c->sendq.pulls || c->reads_held)
 		return false; /* its READs write into table memory until they complete */
-	if (c->commits)
+	if (c->sendq.commits)
 		return false; /* nobody may have its locks before its changes are through */
-	return now >= c->close_ns || (!c->sends && atomic_load(&c->last_wqe));
+	return now >= c->close_ns || (!c->sendq.sends && atomic_load(&c->last_wqe));
 }
 
 static const char *drop_reason(struct conn *c)
@@ -92,7 +101,7 @@ struct conn *drain_collect(struct worker *w, bool idle)
 	struct conn *drained = NULL;
 	uint64_t now = clock_ns();
 
-	for (struct conn *c = w->conns; c; c = c->worker_next) {
+	for (struct conn *c = w->conns.first; c; c = c->set_next) {
 		if (c->state != CONN_CLOSING && atomic_load(&c->disconnected))
 			conn_close(c, drop_reason(c));
 		if (c->state != CONN_CLOSING)
@@ -117,9 +126,15 @@ void drain_bury(struct worker *w, struct conn *drained)
 
 struct conn *worker_find_id(struct worker *w, uint64_t connection)
 {
-	struct conn *c = w->conns;
+	struct conn *c = w->conns.first;
 
 	while (c && (c->connection_id & LAYOUT_LOCK_CONNECTION_MASK) != connection)
-		c = c->worker_next;
+		c = c->set_next;
 	return c && c->state == CONN_READY ? c : NULL;
+}
+
+void worker_close_all(struct worker *w, const char *why)
+{
+	for (struct conn *c = w->conns.first; c; c = c->set_next)
+		conn_close(c, why);
 }

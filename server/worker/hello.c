@@ -5,17 +5,23 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
+#include "server/access/rate_limit.h"
 #include "server/store/item/heat.h"
+#include "server/worker/conn.h"
+#include "server/worker/conn_impl.h"
+#include "server/worker/context.h"
+#include "server/worker/fate.h"
 #include "server/worker/request_impl.h"
+#include "server/worker/worker_impl.h"
 
-/* It is told after DENIED_NS, and closed: see burial_look(). */
+/* It is told after DENIED_NS, and closed: see server/host/reap.c. */
 static enum request_fate deny(struct request *r)
 {
 	struct conn *c = r->conn;
 	struct server *s = r->worker->server;
 
 	atomic_fetch_add_explicit(&s->denied, 1, memory_order_relaxed);
-	knock_failed(s->host ? s->host->knock : NULL, &c->peer, clock_ns());
+	knock_failed(s->knock, &c->peer, clock_ns());
 	log_limited(LOG_LEVEL_WARN, "a hello that proves nothing",
 		    "%s: a hello that proves nothing (user '%.*s')", c->peer.text,
 		    auth_name_is_good((const char *)r->key, r->head->key_bytes) ? r->head->key_bytes : 0,
@@ -64,7 +70,7 @@ enum request_fate request_hello(struct request *r)
 {
 	struct server *s = r->worker->server;
 	struct conn *c = r->conn;
-	struct tx *tx;
+	struct txbuf *tx;
 
 	if (!conn_check_rights(c, 0)) {
 		conn_close(c, "its queue pair has remote rights that nobody gave it");
@@ -85,20 +91,20 @@ enum request_fate request_hello(struct request *r)
 		conn_close(c, "its queue pair has other remote rights than its user");
 		return REQUEST_DONE;
 	}
-	c->fate = fate_ring_new(gate_secret(s->gate, user, r->head->value_checksum), c->credits);
-	if (!c->fate) {
+	c->sendq.fate = fate_ring_new(gate_secret(s->gate, user, r->head->value_checksum), c->credits);
+	if (!c->sendq.fate) {
 		conn_close(c, "no memory for it");
 		return REQUEST_DONE;
 	}
-	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* look_after() looks */
+	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* conn_is_pending() looks */
 	c->held_addr = r->head->value_addr;
 	c->held_rkey = r->head->value_rkey;
 	c->takes_notices = r->head->flags & WIRE_NOTICES;
 	atomic_fetch_add_explicit(&s->connections, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&s->pending, 1, memory_order_relaxed);
-	tx = reply_new(r->worker, c, r->head, WIRE_OK);
+	tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
 	struct wire_welcome welcome = welcome_of(s, c);
-	reply_send(r->worker, tx,
+	reply_send(&r->worker->tx, tx,
 		   gate_welcome(s->gate, &c->handshake, r->head, r->value, &welcome, reply_payload(tx)));
 	return REQUEST_DONE;
 }

@@ -31,11 +31,6 @@ void news_delete(struct news **news)
 	*news = NULL;
 }
 
-uint64_t news_now(struct news *n)
-{
-	return LOAD(n->count);
-}
-
 void news_put(struct news *n, uint64_t connection, uint64_t bucket, unsigned slot, uint64_t word)
 {
 	uint64_t i = atomic_fetch_add_explicit(&n->count, 1, memory_order_relaxed);

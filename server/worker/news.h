@@ -29,7 +29,4 @@ void news_put(struct news *news, uint64_t connection, uint64_t bucket, unsigned 
 unsigned news_take(struct news *news, uint64_t connection, uint64_t *seen, struct wire_news *out,
 		   unsigned max);
 
-/* Where a new connection's *seen begins. */
-uint64_t news_now(struct news *news);
-
 #endif

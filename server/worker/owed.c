@@ -5,42 +5,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/worker/server.h"
+#include "server/store/store.h"
+#include "server/worker/sendq.h"
 
-int owed_new(struct worker *w)
+int owed_init(struct owed_list *l, unsigned count)
 {
-	w->owed = calloc(STORE_COMMITS_MAX, sizeof *w->owed);
-	if (!w->owed)
+	l->all = calloc(count, sizeof *l->all);
+	if (!l->all)
 		return ENOMEM;
-	for (unsigned i = STORE_COMMITS_MAX; i-- > 0;)
-		owed_release(w, &w->owed[i]);
+	for (unsigned i = count; i-- > 0;)
+		owed_release(l, &l->all[i]);
 	return 0;
 }
 
-void owed_delete(struct worker *w)
+void owed_fini(struct owed_list *l)
 {
-	free(w->owed);
+	free(l->all);
 }
 
-struct owed *owed_add(struct worker *w, struct conn *c, const struct wire_request *q,
-		      const uint8_t *key, uint64_t begun_ns)
+struct owed *owed_add(struct owed_list *l, struct commit *commit, struct sendq *to,
+		      const struct wire_request *q, const uint8_t *key, uint64_t begun_ns)
 {
-	struct owed *o = w->owed_free; /* there is one: the store has no more commits than that */
+	struct owed *o = l->free;
 
-	w->owed_free = o->next;
-	o->conn = c;
+	l->free = o->next;
+	o->to = to;
 	o->flush = NULL;
 	o->request = *q;
 	o->begun_ns = begun_ns;
 	if (begun_ns)
 		memcpy(o->key, key, q->key_bytes < sizeof o->key ? q->key_bytes : sizeof o->key);
-	c->commits++;
-	w->store.commit->caller = o;
+	to->commits++;
+	commit->caller = o;
 	return o;
 }
 
-void owed_release(struct worker *w, struct owed *o)
+void owed_release(struct owed_list *l, struct owed *o)
 {
-	o->next = w->owed_free;
-	w->owed_free = o;
+	o->next = l->free;
+	l->free = o;
 }

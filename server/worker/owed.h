@@ -13,13 +13,13 @@
 #include "common/wire.h"
 #include "server/worker/timing.h"
 
-struct conn;
+struct commit;
 struct flush;
-struct worker;
+struct sendq;
 
 struct owed {
 	struct owed *next; /* of the free ones */
-	struct conn *conn;
+	struct sendq *to;
 	struct flush *flush;  /* that the key is deleted for; NULL: none */
 	struct wire_request request;
 	int64_t number;       /* the new one, of a WIRE_INCR */
@@ -27,16 +27,22 @@ struct owed {
 	uint8_t key[TIMING_KEY_BYTES]; /* of a timed one */
 };
 
-/* Memory for as many as the store has commits.  0 or an errno value. */
-int owed_new(struct worker *worker);
-void owed_delete(struct worker *worker);
+/* A worker's. */
+struct owed_list {
+	struct owed *all; /* NULL without a database */
+	struct owed *free;
+};
+
+/* Memory for `count`.  0 or an errno value. */
+int owed_init(struct owed_list *list, unsigned count);
+void owed_fini(struct owed_list *list);
 
 /*
- * Remembers what is to be answered when the worker's last commit ends: the request, which is
- * copied, and what timing_keep() gave.
+ * Remembers what is to be answered when a commit ends: the request, which is copied with the
+ * key if it is timed.  There has to be one: there are as many as the store has commits.
  */
-struct owed *owed_add(struct worker *worker, struct conn *conn, const struct wire_request *request,
-		      const uint8_t *key, uint64_t begun_ns);
-void owed_release(struct worker *worker, struct owed *owed);
+struct owed *owed_add(struct owed_list *list, struct commit *commit, struct sendq *to,
+		      const struct wire_request *request, const uint8_t *key, uint64_t begun_ns);
+void owed_release(struct owed_list *list, struct owed *owed);
 
 #endif

@@ -10,6 +10,8 @@
  * freed, nothing was changed.  The item's memory is freed only after every READ
  * into it has completed.
  */
+#include "server/worker/pull.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +20,19 @@
 #include "common/log_limit.h"
 #include "server/store/change/rmw.h"
 #include "server/store/reclaim/room.h"
+#include "server/store/put.h"
+#include "server/worker/conn.h"
+#include "server/worker/context.h"
 #include "server/worker/deferred.h"
-#include "server/worker/server.h"
+#include "server/worker/owed.h"
+#include "server/worker/reply.h"
 
 #define CHUNK_BYTES_MAX (1ull << 20)
 #define WINDOW 4u
 
 struct pull {
 	struct pull *next;
-	struct conn *conn; /* NULL: free */
+	struct sendq *to; /* NULL: free */
 	struct wire_request request;
 	struct wire_segment segment[WIRE_SEGMENTS_MAX]; /* what is left of them */
 	unsigned first; /* segment that is not wholly posted */
@@ -42,46 +48,52 @@ struct pull {
 	uint64_t report_ns; /* when to tell of a lock in its way */
 };
 
-int pulls_new(struct worker *w)
+int pulls_init(struct pulls *s, const struct pull_parts *parts)
 {
-	w->pulls = aligned_alloc(_Alignof(struct pull), PULLS * sizeof *w->pulls);
-	if (!w->pulls)
+	s->parts = *parts;
+	s->free = NULL;
+	s->all = aligned_alloc(_Alignof(struct pull), PULLS * sizeof *s->all);
+	if (!s->all)
 		return ENOMEM;
-	memset(w->pulls, 0, PULLS * sizeof *w->pulls);
+	memset(s->all, 0, PULLS * sizeof *s->all);
 	for (unsigned i = 0; i < PULLS; i++) {
-		w->pulls[i].next = w->pull_free;
-		w->pull_free = &w->pulls[i];
+		s->all[i].next = s->free;
+		s->free = &s->all[i];
 	}
 	return 0;
 }
 
-void pulls_delete(struct worker *w)
+void pulls_fini(struct pulls *s)
 {
-	free(w->pulls);
-	w->pulls = NULL;
+	free(s->all);
 }
 
-static void pull_free(struct worker *w, struct pull *p)
+struct sendq *pull_sendq(const struct pull *p)
 {
-	p->conn->pulls--;
-	p->conn = NULL;
-	p->next = w->pull_free;
-	w->pull_free = p;
+	return p->to;
+}
+
+static void pull_free(struct pulls *s, struct pull *p)
+{
+	p->to->pulls--;
+	p->to = NULL;
+	p->next = s->free;
+	s->free = p;
 }
 
 /* Answers and ends.  Caller: has seen that there is a tx buffer. */
-static void finish(struct worker *w, struct pull *p, enum wire_status status,
+static void finish(struct pulls *s, struct pull *p, enum wire_status status,
 		   const struct store_result *r)
 {
-	reply_answer_result(w, p->conn, &p->request, status, r);
-	timing_note(w, p->conn, &p->request, p->key, p->begun_ns);
-	pull_free(w, p);
+	reply_answer_result(s->parts.tx, p->to, &p->request, status, r);
+	timing_note(s->parts.timings, p->to->peer, &p->request, p->key, p->begun_ns);
+	pull_free(s, p);
 }
 
-static void abandon(struct worker *w, struct pull *p)
+static void abandon(struct pulls *s, struct pull *p)
 {
-	store_item_delete(&w->store, p->item);
-	pull_free(w, p);
+	store_item_delete(s->parts.store, p->item);
+	pull_free(s, p);
 }
 
 static uint8_t *value_of(const struct pull *p)
@@ -89,14 +101,14 @@ static uint8_t *value_of(const struct pull *p)
 	return p->item->data + p->request.key_bytes;
 }
 
-static void apply(struct worker *w, struct pull *p)
+static void apply(struct pulls *s, struct pull *p)
 {
 	const struct wire_request *q = &p->request;
 	bool append = q->op == WIRE_APPEND;
 	struct store_result r = { 0 };
 	struct compute x;
 	struct store_change c = {
-		.hash = hash_key(w->server->table->hash_seed, p->item->data, q->key_bytes),
+		.hash = hash_key(s->parts.server->table->hash_seed, p->item->data, q->key_bytes),
 		.key = p->item->data,
 		.key_bytes = q->key_bytes,
 		.value = value_of(p),
@@ -110,23 +122,24 @@ static void apply(struct worker *w, struct pull *p)
 	};
 
 	compute_init(&x, q, NULL);
-	w->store.blocked = STORE_NOT_BLOCKED;
-	int status = store_put(&w->store, &c, &r);
+	s->parts.store->blocked = STORE_NOT_BLOCKED;
+	int status = store_put(s->parts.store, &c, &r);
 	if (status == STORE_ASIDE) {
-		deferred_report(w->server->locker, w->store.blocked, &p->report_ns, clock_ns());
+		deferred_report(s->parts.server->locker, s->parts.store->blocked, &p->report_ns,
+				clock_ns());
 		return;
 	}
 	if (status == STORE_COMMIT) {
 		/* The commit has what it needs of the value, and answers. */
-		owed_add(w, p->conn, q, p->key, p->begun_ns);
+		owed_add(s->parts.owed, s->parts.store->commit, p->to, q, p->key, p->begun_ns);
 		if (append)
-			store_item_delete(&w->store, p->item);
-		pull_free(w, p);
+			store_item_delete(s->parts.store, p->item);
+		pull_free(s, p);
 		return;
 	}
 	if (status != WIRE_OK || append)
-		store_item_delete(&w->store, p->item);
-	finish(w, p, (enum wire_status)status, &r);
+		store_item_delete(s->parts.store, p->item);
+	finish(s, p, (enum wire_status)status, &r);
 }
 
 static uint32_t in_flight(const struct pull *p)
@@ -134,18 +147,18 @@ static uint32_t in_flight(const struct pull *p)
 	return p->chunks_posted - p->chunks_arrived;
 }
 
-static bool post_chunk(struct worker *w, struct pull *p)
+static bool post_chunk(struct pulls *s, struct pull *p)
 {
-	struct conn *c = p->conn;
+	struct sendq *c = p->to;
 	struct wire_segment *from = &p->segment[p->first];
-	uint64_t max = w->server->limits.message_bytes_max;
+	uint64_t max = s->parts.server->limits.message_bytes_max;
 	uint64_t bytes = max < CHUNK_BYTES_MAX ? max : CHUNK_BYTES_MAX;
 	struct ibv_send_wr *bad;
 
 	bytes = from->bytes < bytes ? from->bytes : bytes;
 	struct ibv_sge sge = { .addr = (uintptr_t)(value_of(p) + p->posted),
 			       .length = (uint32_t)bytes,
-			       .lkey = atomic_load(&w->server->table->lkey) };
+			       .lkey = atomic_load(&s->parts.server->table->lkey) };
 	struct ibv_send_wr wr = {
 		.wr_id = wr_pack(p, WR_PULL, c->unsignaled + 1),
 		.sg_list = &sge,
@@ -159,7 +172,7 @@ static bool post_chunk(struct worker *w, struct pull *p)
 		return false;
 	}
 	c->unsignaled = 0;
-	c->sq_used++;
+	c->used++;
 	p->posted += bytes;
 	p->chunk_bytes[p->chunks_posted++ % WINDOW] = (uint32_t)bytes;
 	from->addr += bytes;
@@ -170,41 +183,41 @@ static bool post_chunk(struct worker *w, struct pull *p)
 
 static bool may_post(const struct pull *p)
 {
-	const struct conn *c = p->conn;
+	const struct sendq *c = p->to;
 
-	return !p->failed && c->state != CONN_CLOSING && p->posted < p->request.value_bytes &&
-	       in_flight(p) < WINDOW && c->sq_used < c->sq_depth;
+	return !p->failed && !c->closing && p->posted < p->request.value_bytes &&
+	       in_flight(p) < WINDOW && c->used < c->depth;
 }
 
-static void advance(struct worker *w, struct pull *p)
+static void advance(struct pulls *s, struct pull *p)
 {
 	while (may_post(p))
-		if (!post_chunk(w, p))
+		if (!post_chunk(s, p))
 			break;
 	if (in_flight(p))
 		return;
-	if (p->conn->state == CONN_CLOSING) {
-		abandon(w, p);
+	if (p->to->closing) {
+		abandon(s, p);
 		return;
 	}
 	if (p->failed) {
-		conn_close(p->conn, "reading the value of a PUT from its memory failed");
-		abandon(w, p);
+		conn_close(p->to->conn, "reading the value of a PUT from its memory failed");
+		abandon(s, p);
 		return;
 	}
-	if (p->posted < p->request.value_bytes || !w->tx_free)
+	if (p->posted < p->request.value_bytes || !s->parts.tx->free)
 		return; /* no room to go on: pulls_retry() */
 	if (!p->complete) {
 		if (hash_bytes_end(&p->value_hash) != p->request.value_checksum) {
-			store_item_delete(&w->store, p->item);
-			finish(w, p, WIRE_EPULL, &(struct store_result){ .bucket = ~0ull });
+			store_item_delete(s->parts.store, p->item);
+			finish(s, p, WIRE_EPULL, &(struct store_result){ .bucket = ~0ull });
 			return;
 		}
 		store_item_hash_stream(p->item, &p->item_hash);
 		p->complete = true;
 		p->report_ns = clock_ns() + REPORT_FIRST_NS;
 	}
-	apply(w, p);
+	apply(s, p);
 }
 
 /* Takes the segments, which are not aligned; false if they don't add up. */
@@ -221,54 +234,56 @@ static bool take_segments(struct pull *p, const void *segments)
 	return left == 0;
 }
 
-static enum request_fate refuse(struct worker *w, struct conn *conn, const struct wire_request *q,
+static enum request_fate refuse(struct pulls *s, struct sendq *to, const struct wire_request *q,
 				enum wire_status status)
 {
-	reply_answer(w, conn, q, status);
+	reply_answer(s->parts.tx, to, q, status);
 	return REQUEST_DONE;
 }
 
-static int make_item(struct worker *w, struct pull *p, const uint8_t *key, uint64_t expiry_ms)
+static int make_item(struct pulls *s, struct pull *p, const uint8_t *key, uint64_t expiry_ms)
 {
 	const struct wire_request *q = &p->request;
 	int status = WIRE_EMEMORY;
 	unsigned tries = 0;
 
 	do
-		p->item = store_item_new(&w->store, key, q->key_bytes, q->value_bytes, expiry_ms);
-	while (!p->item && store_make_room(&w->store, (struct hash){ 0 }, tries++, &status));
+		p->item = store_item_new(s->parts.store, key, q->key_bytes, q->value_bytes, expiry_ms);
+	while (!p->item && store_make_room(s->parts.store, (struct hash){ 0 }, tries++, &status));
 	return p->item ? WIRE_OK : status;
 }
 
-enum request_fate pull_start(struct worker *w, struct conn *conn,
+enum request_fate pull_start(struct pulls *s, struct sendq *to,
 			     const struct wire_request *q, const uint8_t *key,
 			     const void *segments)
 {
-	struct pull *p = w->pull_free;
+	struct pull *p = s->free;
 
-	if (!p || !w->tx_free)
+	if (!p || !s->parts.tx->free)
 		return REQUEST_ASIDE;
 	p->request = *q;
 	if (!take_segments(p, segments))
-		return refuse(w, conn, q, WIRE_EINVALID);
-	uint64_t expiry = q->ttl_ms ? store_clock_ms(w->server->store) + q->ttl_ms : 0;
-	int status = make_item(w, p, key, expiry);
+		return refuse(s, to, q, WIRE_EINVALID);
+	uint64_t expiry = q->ttl_ms ? store_clock_ms(s->parts.server->store) + q->ttl_ms : 0;
+	int status = make_item(s, p, key, expiry);
 	if (status != WIRE_OK)
 		return status == STORE_ASIDE ? REQUEST_ASIDE
-					     : refuse(w, conn, q, (enum wire_status)status);
-	w->pull_free = p->next;
-	p->conn = conn;
-	p->begun_ns = timing_keep(w, p->key, key, q->key_bytes);
+					     : refuse(s, to, q, (enum wire_status)status);
+	s->free = p->next;
+	p->to = to;
+	p->begun_ns = timing_take(s->parts.timings);
+	if (p->begun_ns)
+		memcpy(p->key, key, q->key_bytes < sizeof p->key ? q->key_bytes : sizeof p->key);
 	p->first = 0;
 	p->posted = p->arrived = 0;
 	p->chunks_posted = p->chunks_arrived = 0;
 	p->failed = p->complete = false;
 	hash_bytes_begin(&p->value_hash);
 	hash_item_begin(&p->item_hash, p->item, q->key_bytes);
-	conn->pulls++;
-	atomic_fetch_add_explicit(&w->stats.pulls, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&w->stats.pull_bytes, q->value_bytes, memory_order_relaxed);
-	advance(w, p);
+	to->pulls++;
+	stats_add(&s->parts.stats->pulls, 1);
+	stats_add(&s->parts.stats->pull_bytes, q->value_bytes);
+	advance(s, p);
 	return REQUEST_DONE;
 }
 
@@ -282,7 +297,7 @@ static void arrived(struct pull *p)
 	p->arrived += bytes;
 }
 
-void pull_completed(struct worker *w, struct pull *p, const struct ibv_wc *wc)
+void pull_completed(struct pulls *s, struct pull *p, const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_SUCCESS) {
 		arrived(p);
@@ -290,24 +305,24 @@ void pull_completed(struct worker *w, struct pull *p, const struct ibv_wc *wc)
 		if (wc->status != IBV_WC_WR_FLUSH_ERR)
 			log_limited(LOG_LEVEL_WARN, "READ of a value from a client failed",
 				    "READ of a value from %s failed: %s (vendor error 0x%x)",
-				    p->conn->peer.text, ibv_wc_status_str(wc->status), wc->vendor_err);
+				    p->to->peer, ibv_wc_status_str(wc->status), wc->vendor_err);
 		p->failed = true;
 	}
 	p->chunks_arrived++;
-	advance(w, p);
+	advance(s, p);
 }
 
-void pulls_retry(struct worker *w)
+void pulls_retry(struct pulls *s)
 {
 	for (unsigned i = 0; i < PULLS; i++)
-		if (w->pulls[i].conn && !in_flight(&w->pulls[i]))
-			advance(w, &w->pulls[i]);
+		if (s->all[i].to && !in_flight(&s->all[i]))
+			advance(s, &s->all[i]);
 }
 
-bool pulls_waiting(const struct worker *w)
+bool pulls_waiting(const struct pulls *s)
 {
 	for (unsigned i = 0; i < PULLS; i++)
-		if (w->pulls[i].conn && !in_flight(&w->pulls[i]))
+		if (s->all[i].to && !in_flight(&s->all[i]))
 			return true;
 	return false;
 }

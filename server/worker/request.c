@@ -3,28 +3,26 @@
  * One request: checked against every limit before anything is looked at, then
  * executed, then answered.  A request that is malformed closes its connection.
  */
-#include <stdlib.h>
+#include "server/worker/request.h"
+
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
 #include "server/durable/backup.h"
-#include "server/store/item/heat.h"
+#include "server/lock/locker.h"
 #include "server/store/change/rmw.h"
-#include "server/worker/request_impl.h"
+#include "server/store/item/heat.h"
 #include "server/store/txn.h"
 #include "server/table/index.h"
-
-static void count(_Atomic uint64_t *counter)
-{
-	/* Only this worker writes it; others read. */
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-}
+#include "server/worker/conn.h"
+#include "server/worker/conn_impl.h"
+#include "server/worker/context.h"
+#include "server/worker/fate.h"
+#include "server/worker/request_impl.h"
+#include "server/worker/worker_impl.h"
 
 static enum request_fate answer(struct request *r, enum wire_status status)
 {
-	reply_answer(r->worker, r->conn, r->head, status);
+	reply_answer(&r->worker->tx, r->to, r->head, status);
 	return REQUEST_DONE;
 }
 
@@ -38,7 +36,7 @@ static enum request_fate forbid(struct request *r)
 static enum request_fate answer_result(struct request *r, enum wire_status status,
 				       const struct store_result *result)
 {
-	reply_answer_result(r->worker, r->conn, r->head, status, result);
+	reply_answer_result(&r->worker->tx, r->to, r->head, status, result);
 	return REQUEST_DONE;
 }
 
@@ -46,10 +44,8 @@ static enum request_fate answer_result(struct request *r, enum wire_status statu
 static struct owed *owe(struct request *r)
 {
 	struct worker *w = r->worker;
-	uint64_t begun_ns = w->begun_ns;
 
-	w->begun_ns = 0; /* it goes on */
-	return owed_add(w, r->conn, r->head, r->key, begun_ns);
+	return owed_add(&w->owed, w->store.commit, r->to, r->head, r->key, timing_take(&w->timings));
 }
 
 static enum request_fate answer_change(struct request *r, int status,
@@ -120,12 +116,12 @@ static enum request_fate do_get(struct request *r)
 			       : answer_result(r, (enum wire_status)found, &result);
 	}
 	drop_copy(r);
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
 	int status = store_get(&r->worker->store, &key, reply_payload(tx), REPLY_PAYLOAD_MAX,
 			       &result, &copy);
 	struct wire_reply *reply = reply_head(tx);
 	if (status == STORE_ASIDE) {
-		tx_free(r->worker, tx);
+		tx_release(&r->worker->tx, tx);
 		return REQUEST_ASIDE;
 	}
 	size_t payload = 0;
@@ -145,7 +141,7 @@ static enum request_fate do_get(struct request *r)
 				0);
 		}
 	}
-	reply_send(r->worker, tx, payload);
+	reply_send(&r->worker->tx, tx, payload);
 	return REQUEST_DONE;
 }
 
@@ -165,7 +161,7 @@ static enum request_fate do_put(struct request *r)
 	if (!store_fits(r->worker->server->store, layout_item_bytes(q->key_bytes, q->value_bytes)))
 		return answer(r, WIRE_EMEMORY);
 	if (q->flags & WIRE_PULL)
-		return pull_start(r->worker, r->conn, q, r->key, r->value);
+		return pull_start(&r->worker->pulls, r->to, q, r->key, r->value);
 	struct store_change c = change_of(r);
 	int status = store_put(&r->worker->store, &c, &result);
 	return answer_change(r, status, &result);
@@ -245,7 +241,7 @@ static enum request_fate do_compute(struct request *r)
 	if (!compute_init(&x, q, r->value))
 		return answer(r, WIRE_EINVALID);
 	if (q->flags & WIRE_PULL)
-		return pull_start(r->worker, r->conn, q, r->key, r->value);
+		return pull_start(&r->worker->pulls, r->to, q, r->key, r->value);
 	c.compute = &x;
 	int status = store_put(&r->worker->store, &c, &result);
 	if (status == STORE_COMMIT) {
@@ -260,18 +256,16 @@ static enum request_fate do_compute(struct request *r)
 /* Releases what was owed. */
 static void pay(struct worker *w, struct owed *o, int status, struct store_result *result)
 {
-	struct request r = { .worker = w, .conn = o->conn, .head = &o->request };
-
-	o->conn->commits--;
+	o->to->commits--;
 	if (o->flush) {
-		request_flushed(&r, o->flush, status);
+		request_flushed(w, o->to, &o->request, o->flush, status);
 	} else {
 		if (o->request.op == WIRE_INCR && status == WIRE_OK)
 			result->value_bytes = (uint64_t)o->number;
-		reply_answer_result(w, o->conn, &o->request, (enum wire_status)status, result);
-		timing_note(w, o->conn, &o->request, o->key, o->begun_ns);
+		reply_answer_result(&w->tx, o->to, &o->request, (enum wire_status)status, result);
+		timing_note(&w->timings, o->to->peer, &o->request, o->key, o->begun_ns);
 	}
-	owed_release(w, o);
+	owed_release(&w->owed, o);
 }
 
 void request_committed(struct worker *w, struct commit *m)
@@ -286,11 +280,11 @@ void request_committed(struct worker *w, struct commit *m)
 
 static enum request_fate do_stats(struct request *r)
 {
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
-	size_t n = stats_json(r->worker->server, (char *)reply_payload(tx), REPLY_PAYLOAD_MAX);
+	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
+	size_t n = r->worker->server->hooks.stats(r->worker->server, (char *)reply_payload(tx), REPLY_PAYLOAD_MAX);
 
 	reply_head(tx)->value_bytes = n;
-	reply_send(r->worker, tx, n);
+	reply_send(&r->worker->tx, tx, n);
 	return REQUEST_DONE;
 }
 
@@ -305,7 +299,7 @@ static enum request_fate do_backup(struct request *r)
 		return answer(r, WIRE_EINVALID);
 	memcpy(path, r->key, r->head->key_bytes);
 	path[r->head->key_bytes] = '\0';
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
 	enum durable_backup b = durable_backup(s->durable, path, text, sizeof text);
 	static_assert((int)BACKUP_RUNNING == WIRE_BACKUP_RUNNING &&
 		      (int)BACKUP_DONE == WIRE_BACKUP_DONE &&
@@ -313,7 +307,7 @@ static enum request_fate do_backup(struct request *r)
 	reply_head(tx)->version = (uint64_t)b;
 	reply_head(tx)->value_bytes = strlen(text);
 	memcpy(reply_payload(tx), text, strlen(text));
-	reply_send(r->worker, tx, strlen(text));
+	reply_send(&r->worker->tx, tx, strlen(text));
 	return REQUEST_DONE;
 }
 
@@ -329,18 +323,20 @@ static enum request_fate do_fate(struct request *r)
 	uint64_t secret = gate_secret(s->gate, &r->conn->handshake.user, q->value_checksum);
 
 	/* Looked at first: a connection is known until its fates are kept (burial_one). */
-	bool known = q->version != r->conn->connection_id && server_knows(s, q->version);
+	bool known = q->version != r->conn->connection_id && s->hooks.knows(s, q->version);
 	enum wire_status found = fates_find(s->fates, q->version, secret,
 					    (uint32_t)q->value_bytes, &fate);
 	if (found == WIRE_EUNSUPPORTED && known) {
-		worker_fence_id(s, q->version & LAYOUT_LOCK_CONNECTION_MASK, secret);
+		commands_post_all(&s->commands, &(struct command){
+			.kind = CMD_FENCE, .secret = secret,
+			.connection = q->version & LAYOUT_LOCK_CONNECTION_MASK });
 		found = WIRE_EBUSY;
 	}
-	struct tx *tx = reply_new(r->worker, r->conn, q, found);
+	struct txbuf *tx = reply_new(&r->worker->tx, r->to, q, found);
 	reply_head(tx)->word = fate.status;
 	reply_head(tx)->version = fate.version;
 	reply_head(tx)->value_bytes = fate.value_bytes;
-	reply_send(r->worker, tx, 0);
+	reply_send(&r->worker->tx, tx, 0);
 	return REQUEST_DONE;
 }
 
@@ -363,7 +359,7 @@ static enum request_fate do_lock(struct request *r)
 	if (r->head->op == WIRE_LOCK) {
 		if (!locker_wait(s->locker, r->conn, r->head))
 			return answer(r, WIRE_EBUSY);
-		r->worker->begun_ns = 0; /* not timed */
+		timing_take(&r->worker->timings); /* not timed */
 		return REQUEST_DONE; /* the locker answers */
 	}
 	locker_unlock(s->locker, r->head->version, r->head->token);
@@ -427,14 +423,6 @@ static const char *check(const struct conn *c, const struct wire_request *q, uin
 	return NULL;
 }
 
-void request_malformed(struct conn *c, const char *wrong)
-{
-	atomic_fetch_add_explicit(&c->server->protocol_errors, 1, memory_order_relaxed);
-	/* No client of libkvd sends such.  A peer that does has to wait. */
-	knock_failed(c->server->host ? c->server->host->knock : NULL, &c->peer, clock_ns());
-	conn_close(c, wrong);
-}
-
 enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t *message,
 				 uint32_t bytes, const struct hash *hash)
 {
@@ -442,22 +430,22 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 	const char *wrong = check(c, q, bytes);
 
 	if (wrong) {
-		request_malformed(c, wrong);
+		conn_close_malformed(c, wrong);
 		return REQUEST_DONE;
 	}
-	if (!w->tx_free)
+	if (!w->tx.free)
 		return REQUEST_ASIDE;
-	struct request r = { .worker = w, .conn = c, .head = q, .key = message + sizeof *q,
+	struct request r = { .worker = w, .conn = c, .to = &c->sendq, .head = q, .key = message + sizeof *q,
 			     .value = message + sizeof *q + q->key_bytes, .hash = hash };
 	if (c->handshake.user.role < ops[q->op].role)
 		return forbid(&r);
 	enum request_fate fate = ops[q->op].handle(&r);
 	if (fate == REQUEST_DONE)
-		count(&w->stats.requests[q->op]);
+		stats_add(&w->stats.requests[q->op], 1);
 	else
-		count(&w->stats.aside);
+		stats_add(&w->stats.aside, 1);
 	if (fate == REQUEST_DONE)
-		timing_note(w, c, q, r.key, w->begun_ns);
+		timing_note(&w->timings, c->sendq.peer, q, r.key, w->timings.begun_ns);
 	return fate;
 }
 
@@ -481,7 +469,7 @@ void request_answer_busy(struct worker *w, struct conn *c, const uint8_t *messag
 {
 	const struct wire_request *q = (const struct wire_request *)message;
 
-	if (w->tx_free)
-		reply_answer(w, c, q, WIRE_EBUSY);
-	timing_note(w, c, q, message + sizeof *q, w->begun_ns);
+	if (w->tx.free)
+		reply_answer(&w->tx, &c->sendq, q, WIRE_EBUSY);
+	timing_note(&w->timings, c->sendq.peer, q, message + sizeof *q, w->timings.begun_ns);
 }

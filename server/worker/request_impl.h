@@ -11,11 +11,21 @@
 #ifndef SERVER_WORKER_REQUEST_IMPL_H
 #define SERVER_WORKER_REQUEST_IMPL_H
 
-#include "server/worker/server.h"
+#include <stdint.h>
+
+#include "server/worker/deferred.h"
+
+struct conn;
+struct flush;
+struct hash;
+struct sendq;
+struct wire_request;
+struct worker;
 
 struct request {
 	struct worker *worker;
 	struct conn *conn;
+	struct sendq *to; /* the same one's */
 	const struct wire_request *head;
 	const uint8_t *key;
 	const uint8_t *value;
@@ -29,6 +39,7 @@ enum request_fate request_hello(struct request *request);
 enum request_fate request_keys(struct request *request);
 enum request_fate request_flush(struct request *request);
 /* One of a flush's keys is off the disk, or not. */
-void request_flushed(struct request *request, struct flush *flush, int status);
+void request_flushed(struct worker *worker, struct sendq *to, const struct wire_request *request,
+		     struct flush *flush, int status);
 
 #endif

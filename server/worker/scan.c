@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "server/table/index.h"
+#include "server/worker/context.h"
 #include "server/worker/request_impl.h"
+#include "server/worker/worker_impl.h"
 
 /* Buckets that one WIRE_KEYS or WIRE_FLUSH walks at the most. */
 #define WALK_BUCKETS_MAX 512u
@@ -77,13 +79,13 @@ static uint64_t walk_page(struct walk *k, uint64_t cursor)
 
 enum request_fate request_keys(struct request *r)
 {
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, WIRE_OK);
+	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
 	struct walk k = { .r = r, .out = reply_payload(tx), .room = REPLY_PAYLOAD_MAX };
 	uint64_t next = walk_page(&k, r->head->version);
 
 	reply_head(tx)->version = next;
 	reply_head(tx)->value_bytes = k.bytes;
-	reply_send(r->worker, tx, k.bytes);
+	reply_send(&r->worker->tx, tx, k.bytes);
 	return REQUEST_DONE;
 }
 
@@ -94,33 +96,34 @@ struct flush {
 	uint64_t next; /* cursor */
 };
 
-static enum request_fate answer_flush(struct request *r, const struct flush *f)
+static void answer_flush(struct worker *w, struct sendq *to, const struct wire_request *q,
+			 const struct flush *f)
 {
 	bool all = f->status == WIRE_OK;
-	struct tx *tx = reply_new(r->worker, r->conn, r->head, f->status);
+	struct txbuf *tx = reply_new(&w->tx, to, q, f->status);
 
 	/* What was deleted moved the others up: begin with the first of the bucket. */
-	reply_head(tx)->version = all ? f->next & ~0xfffull : r->head->version;
-	reply_send(r->worker, tx, 0);
+	reply_head(tx)->version = all ? f->next & ~0xfffull : q->version;
+	reply_send(&w->tx, tx, 0);
 	/* What was flushed is not to stay in the workers' caches. */
 	if (all && !f->next)
-		worker_trim_all(r->worker->server);
-	return REQUEST_DONE;
+		commands_trim_all(&w->server->commands);
 }
 
 /* Deletes one key; `later` is where it is counted if it waits for the disk. */
 static enum wire_status remove_one(struct request *r, const struct wire_key *key,
 				   struct flush *later)
 {
+	struct worker *w = r->worker;
 	struct store_result result = { 0 };
-	uint64_t seed = r->worker->server->table->hash_seed;
+	uint64_t seed = w->server->table->hash_seed;
 	struct store_change c = { .hash = hash_key(seed, key->key, key->key_bytes),
 				  .key = key->key,
 				  .key_bytes = key->key_bytes };
-	int status = store_remove(&r->worker->store, &c, &result);
+	int status = store_remove(&w->store, &c, &result);
 
 	if (status == STORE_COMMIT) {
-		owed_add(r->worker, r->conn, r->head, r->key, 0)->flush = later;
+		owed_add(&w->owed, w->store.commit, r->to, r->head, r->key, 0)->flush = later;
 		later->left++;
 	} else if (status == STORE_ASIDE) {
 		return WIRE_EBUSY;
@@ -136,7 +139,7 @@ enum request_fate request_flush(struct request *r)
 	struct flush *f = calloc(1, sizeof *f);
 
 	if (!f) {
-		reply_answer(r->worker, r->conn, r->head, WIRE_EBUSY);
+		reply_answer(&r->worker->tx, r->to, r->head, WIRE_EBUSY);
 		return REQUEST_DONE;
 	}
 	f->next = walk_page(&k, r->head->version);
@@ -147,20 +150,21 @@ enum request_fate request_flush(struct request *r)
 		at += sizeof *key + key->key_bytes;
 	}
 	if (f->left) {
-		r->worker->begun_ns = 0; /* not timed */
+		timing_take(&r->worker->timings); /* not timed */
 		return REQUEST_DONE; /* request_flushed() answers */
 	}
-	answer_flush(r, f);
+	answer_flush(r->worker, r->to, r->head, f);
 	free(f);
 	return REQUEST_DONE;
 }
 
-void request_flushed(struct request *r, struct flush *f, int status)
+void request_flushed(struct worker *w, struct sendq *to, const struct wire_request *q,
+		     struct flush *f, int status)
 {
 	if (status != WIRE_OK && status != WIRE_NOT_FOUND)
 		f->status = (enum wire_status)status;
 	if (--f->left)
 		return;
-	answer_flush(r, f);
+	answer_flush(w, to, q, f);
 	free(f);
 }

@@ -6,7 +6,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "server/worker/server.h"
+#include "server/worker/stats.h"
 
 /* More slow ones of a worker in a second are only counted. */
 #define TOLD_PER_SECOND 5u
@@ -21,13 +21,6 @@ const uint64_t timing_bound_ns[TIMING_BOUNDS] = {
 	200 * US, 500 * US, 1 * MS,  2 * MS,  5 * MS,  10 * MS,  20 * MS,
 	50 * MS, 100 * MS, 200 * MS, 500 * MS, 1 * S,  2 * S,    5 * S,
 };
-
-static void add(_Atomic uint64_t *counter, uint64_t n)
-{
-	/* Only this worker writes it; others read. */
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
 
 static unsigned bucket_of(uint64_t ns)
 {
@@ -54,47 +47,49 @@ static const char *show_key(const unsigned char *key, unsigned bytes, char buf[S
 	return buf;
 }
 
-static void tell_slow(struct worker *w, const struct conn *c, const struct wire_request *q,
+const char *timing_op_name(unsigned op)
+{
+	static const char *const names[WIRE_OPS] = {
+		[WIRE_HELLO] = "hello", [WIRE_PING] = "ping",       [WIRE_GET] = "get",
+		[WIRE_PUT] = "put",     [WIRE_DELETE] = "delete",   [WIRE_KEYS] = "keys",
+		[WIRE_FLUSH] = "flush", [WIRE_STATS] = "stats",     [WIRE_RELEASE] = "release",
+		[WIRE_LOCK] = "lock",   [WIRE_UNLOCK] = "unlock",
+		[WIRE_FATE] = "fate",   [WIRE_TXN] = "txn",         [WIRE_INCR] = "incr",
+		[WIRE_APPEND] = "append", [WIRE_TOUCH] = "touch",   [WIRE_BACKUP] = "backup",
+		[WIRE_HINTS] = "hints",
+	};
+
+	return op < WIRE_OPS && names[op] ? names[op] : "unknown";
+}
+
+static void tell_slow(struct timings *t, const char *peer, const struct wire_request *q,
 		      const void *key, uint64_t ns, uint64_t now)
 {
 	char shown[SHOWN_BYTES];
 
-	if (now - w->slow_since_ns > S) {
-		if (w->slow_count > TOLD_PER_SECOND)
-			log_warn("worker %u: %u more slow operations", w->id,
-				 w->slow_count - TOLD_PER_SECOND);
-		w->slow_since_ns = now;
-		w->slow_count = 0;
+	if (now - t->slow_since_ns > S) {
+		if (t->slow_count > TOLD_PER_SECOND)
+			log_warn("worker %u: %u more slow operations", t->worker,
+				 t->slow_count - TOLD_PER_SECOND);
+		t->slow_since_ns = now;
+		t->slow_count = 0;
 	}
-	if (w->slow_count++ >= TOLD_PER_SECOND)
+	if (t->slow_count++ >= TOLD_PER_SECOND)
 		return;
-	log_warn("slow: %s of %s took %.1f ms (key %s, %llu bytes)", stats_op_name(q->op),
-		 c->peer.text, (double)ns / 1e6,
-		 q->key_bytes ? show_key(key, q->key_bytes, shown) : "-",
+	log_warn("slow: %s of %s took %.1f ms (key %s, %llu bytes)", timing_op_name(q->op), peer,
+		 (double)ns / 1e6, q->key_bytes ? show_key(key, q->key_bytes, shown) : "-",
 		 (unsigned long long)q->value_bytes);
 }
 
-uint64_t timing_keep(struct worker *w, uint8_t copy[TIMING_KEY_BYTES], const void *key,
-		     unsigned key_bytes)
-{
-	uint64_t begun_ns = w->begun_ns;
-
-	w->begun_ns = 0;
-	if (begun_ns)
-		memcpy(copy, key, key_bytes < TIMING_KEY_BYTES ? key_bytes : TIMING_KEY_BYTES);
-	return begun_ns;
-}
-
-void timing_note(struct worker *w, const struct conn *c, const struct wire_request *q,
+void timing_note(struct timings *t, const char *peer, const struct wire_request *q,
 		 const void *key, uint64_t since_ns)
 {
 	if (!since_ns)
 		return;
 	uint64_t now = clock_ns(), ns = now - since_ns;
-	uint64_t slow_ms = (uint64_t)w->server->options.slow_ms;
 
-	add(&w->timing[q->op].bucket[bucket_of(ns)], 1);
-	add(&w->timing[q->op].sum_ns, ns);
-	if (slow_ms && ns >= slow_ms * MS)
-		tell_slow(w, c, q, key, ns, now);
+	stats_add(&t->op[q->op].bucket[bucket_of(ns)], 1);
+	stats_add(&t->op[q->op].sum_ns, ns);
+	if (t->slow_ns && ns >= t->slow_ns)
+		tell_slow(t, peer, q, key, ns, now);
 }

@@ -13,9 +13,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-struct worker;
-struct conn;
-struct wire_request;
+#include "common/wire.h"
 
 /* Bounds of the histogram's buckets, 1, 2, 5 microseconds and so on to 5 seconds; one
  * more bucket has what took longer. */
@@ -27,16 +25,32 @@ struct timing {
 	_Atomic uint64_t sum_ns;
 };
 
+/* A worker's. */
+struct timings {
+	struct timing op[WIRE_OPS];
+	uint64_t begun_ns; /* the request under way; 0: nobody wants to know */
+	uint64_t slow_ns;  /* words about what takes as long; 0: none */
+	unsigned worker;   /* its number, for those */
+	uint64_t slow_since_ns;
+	unsigned slow_count;
+};
+
 /* Of a key no more than this is looked at. */
 #define TIMING_KEY_BYTES 64u
 
-/* The worker's request is answered later: returns when it began, for timing_note() then,
- * with a copy of the key. */
-uint64_t timing_keep(struct worker *worker, uint8_t copy[TIMING_KEY_BYTES], const void *key,
-		     unsigned key_bytes);
+/* The request under way is answered later: when it began, for timing_note() then. */
+static inline uint64_t timing_take(struct timings *t)
+{
+	uint64_t begun_ns = t->begun_ns;
 
-/* A request was answered that began at since_ns; 0: it is not timed. */
-void timing_note(struct worker *worker, const struct conn *conn,
-		 const struct wire_request *request, const void *key, uint64_t since_ns);
+	t->begun_ns = 0;
+	return begun_ns;
+}
+
+/* A request of `peer` was answered that began at since_ns; 0: it is not timed. */
+void timing_note(struct timings *timings, const char *peer, const struct wire_request *request,
+		 const void *key, uint64_t since_ns);
+
+const char *timing_op_name(unsigned op);
 
 #endif

@@ -7,6 +7,8 @@
  * per connection), refill the receive queue in one chain; nothing to do: spin for
  * a while, then sleep until an event.
  */
+#include "server/worker/worker.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,35 +23,37 @@
 #include "server/store/reclaim/compact.h"
 #include "server/store/reclaim/expire.h"
 #include "server/table/index.h"
+#include "server/worker/conn.h"
+#include "server/worker/context.h"
+#include "server/worker/request.h"
 #include "server/worker/worker_impl.h"
 
+#define BATCH 32
 #define STEP 8 /* of a batch */
+#define RX_COUNT 1024u
+#define TX_COUNT 512u
+#define DEFERRED_MAX (RX_COUNT / 2)
 #define STOP_NS_MAX 5000000000ull
+#define DRAIN_NS_MAX 2000000000ull
 
 static void sent(struct worker *w, const struct ibv_wc *wc)
 {
 	void *ptr = wr_ptr(wc->wr_id);
-	struct conn *c;
+	enum wr_kind kind = wr_kind(wc->wr_id);
+	struct sendq *q = kind == WR_PULL ? pull_sendq(ptr) : ((struct txbuf *)ptr)->to;
 
-	if (!ptr)
-		return; /* an unsignalled one, flushed */
-	if (wr_kind(wc->wr_id) != WR_PULL)
-		c = ((struct tx *)ptr)->conn;
-	else
-		c = worker_find(w, wc->qp_num);
-	if (c)
-		c->sq_used -= wr_count(wc->wr_id);
-	if (c && wc->status != IBV_WC_SUCCESS)
-		conn_close(c, ibv_wc_status_str(wc->status));
-	if (wr_kind(wc->wr_id) == WR_TX)
-		reply_completed(w, ptr);
-	else if (wr_kind(wc->wr_id) == WR_HELD)
+	q->used -= wr_count(wc->wr_id);
+	if (wc->status != IBV_WC_SUCCESS)
+		conn_close(q->conn, ibv_wc_status_str(wc->status));
+	if (kind == WR_TX)
+		reply_completed(&w->tx, ptr);
+	else if (kind == WR_HELD)
 		worker_got_held(w, ptr, wc);
 	else
-		pull_completed(w, ptr, wc);
+		pull_completed(&w->pulls, ptr, wc);
 }
 
-/* A reply that nobody wanted to be told of; those behind it are flushed. */
+/* An unsignalled send failed; later ones are flushed. */
 static void failed(struct worker *w, const struct ibv_wc *wc)
 {
 	struct conn *c = worker_find(w, wc->qp_num);
@@ -63,7 +67,7 @@ static void failed(struct worker *w, const struct ibv_wc *wc)
 static void count_error(struct worker *w, enum ibv_wc_status status)
 {
 	if (status != IBV_WC_SUCCESS && (unsigned)status < WC_STATUSES)
-		atomic_fetch_add_explicit(&w->stats.wc_errors[status], 1, memory_order_relaxed);
+		stats_add(&w->stats.wc_errors[status], 1);
 }
 
 /* What was polled together. */
@@ -83,7 +87,7 @@ static void prefetch(struct worker *w, struct batch *b, int i, int end)
 {
 	for (; i < end; i++)
 		b->hashed[i] = is_message(&b->wc[i]) &&
-			       request_prefetch(w, intake_buffer(w, (uint32_t)b->wc[i].wr_id),
+			       request_prefetch(w, rx_buffer(&w->rx, (uint32_t)b->wc[i].wr_id),
 						b->wc[i].byte_len, &b->hash[i]);
 }
 
@@ -115,12 +119,12 @@ static void take_completion(struct worker *w, const struct ibv_wc *wc, const str
 static int poll_batch(struct worker *w)
 {
 	struct batch b;
-	int n = ibv_poll_cq(w->cq, BATCH, b.wc);
+	int n = ibv_poll_cq(w->queues.cq, BATCH, b.wc);
 
 	if (n <= 0)
 		return n;
 	uint64_t now = clock_ns();
-	w->clock_ms = store_clock_ms_at(w->server->store, now);
+	w->tx.clock_ms = store_clock_ms_at(w->server->store, now);
 	b.hashed[0] = false;
 	if (n > 1)
 		prefetch(w, &b, 0, n < STEP ? n : STEP);
@@ -130,26 +134,26 @@ static int poll_batch(struct worker *w)
 		if (n > 1)
 			prefetch_items(w, &b, i, end);
 		for (int k = i; k < end; k++) {
-			w->begun_ns = w->server->timed ? now : 0;
+			w->timings.begun_ns = w->server->timed ? now : 0;
 			take_completion(w, &b.wc[k], b.hashed[k] ? &b.hash[k] : NULL);
 		}
 		if (end < n && !spin_is_crowded(&w->spin, now))
-			reply_flush(w);
+			reply_flush(&w->tx);
 	}
-	w->clock_ms = 0;
+	w->tx.clock_ms = 0;
 	return n;
 }
 
 /* Something waits that no completion will announce. */
 static bool has_waiting(const struct worker *w)
 {
-	return w->deferred.count || w->dirty || w->closing || w->committed || pulls_waiting(w);
+	return w->deferred.count || w->tx.dirty || w->conns.closing || w->committed || pulls_waiting(&w->pulls);
 }
 
 static void sleep_for_event(struct worker *w)
 {
-	struct pollfd fds[2] = { { .fd = w->channel->fd, .events = POLLIN },
-				 { .fd = w->wake_fd, .events = POLLIN } };
+	struct pollfd fds[2] = { { .fd = w->queues.channel->fd, .events = POLLIN },
+				 { .fd = w->commands.wake_fd, .events = POLLIN } };
 	struct ibv_cq *cq;
 	void *context;
 	eventfd_t value;
@@ -160,18 +164,18 @@ static void sleep_for_event(struct worker *w)
 	if (n <= 0)
 		return;
 	if ((fds[0].revents & POLLIN) &&
-	    !w->server->verbs->get_cq_event(w->channel, &cq, &context) && ++w->events == 64) {
-		w->server->verbs->ack_cq_events(w->cq, w->events);
+	    !w->server->verbs->get_cq_event(w->queues.channel, &cq, &context) && ++w->events == 64) {
+		w->server->verbs->ack_cq_events(w->queues.cq, w->events);
 		w->events = 0;
 	}
 	if (fds[1].revents & POLLIN)
-		eventfd_read(w->wake_fd, &value);
+		eventfd_read(w->commands.wake_fd, &value);
 }
 
 /* Nothing came: spin for a while, arm the event, look once more, sleep. */
 static int wait_batch(struct worker *w)
 {
-	int policy = w->server->options.poll;
+	enum poll_policy policy = w->server->poll;
 	uint64_t start = clock_ns();
 	int n = 0;
 
@@ -182,10 +186,10 @@ static int wait_batch(struct worker *w)
 			n = poll_batch(w);
 		if (n)
 			spin_learn(&w->spin, clock_ns() - start);
-		if (n || atomic_load_explicit(&w->poked, memory_order_relaxed) || has_waiting(w))
+		if (n || atomic_load_explicit(&w->commands.poked, memory_order_relaxed) || has_waiting(w))
 			return n;
 	}
-	ibv_req_notify_cq(w->cq, 0);
+	ibv_req_notify_cq(w->queues.cq, 0);
 	n = poll_batch(w);
 	if (!n)
 		sleep_for_event(w);
@@ -200,13 +204,13 @@ static void look_after_conns(struct worker *w, bool idle)
 
 	if (!drained)
 		return;
-	worker_take_inbox(w);
+	worker_take_commands(w);
 	drain_bury(w, drained);
 }
 
 static bool stop_is_due(const struct worker *w, bool idle, uint64_t *deadline_ns)
 {
-	if (!atomic_load(&w->stopping))
+	if (!atomic_load(&w->commands.stopping))
 		return false;
 	if (!*deadline_ns)
 		*deadline_ns = clock_ns() + STOP_NS_MAX;
@@ -215,10 +219,8 @@ static bool stop_is_due(const struct worker *w, bool idle, uint64_t *deadline_ns
 
 static void close_all(struct worker *w)
 {
-	for (struct conn *c = w->conns; c; c = c->worker_next)
-		conn_close(c, "kvd stops");
-	for (uint64_t until = clock_ns() + CLOSE_NS_MAX + CLOSE_NS_MAX;
-	     w->conns && clock_ns() < until;) {
+	worker_close_all(w, "kvd stops");
+	for (uint64_t until = clock_ns() + DRAIN_NS_MAX; w->conns.first && clock_ns() < until;) {
 		if (w->store.commits)
 			intake_committed(w);
 		bool idle = poll_batch(w) == 0;
@@ -241,24 +243,24 @@ static void *run(void *arg)
 			n = wait_batch(w);
 		else
 			n = poll_batch(w);
-		if (atomic_load_explicit(&w->poked, memory_order_relaxed)) {
-			atomic_store(&w->poked, false);
-			worker_take_inbox(w);
+		if (atomic_load_explicit(&w->commands.poked, memory_order_relaxed)) {
+			atomic_store(&w->commands.poked, false);
+			worker_take_commands(w);
 			look_after_conns(w, n == 0);
-		} else if (w->closing) {
+		} else if (w->conns.closing) {
 			look_after_conns(w, n == 0);
 		}
 		if (w->store.commits)
 			intake_committed(w);
 		if (w->deferred.count)
 			intake_retry(w);
-		pulls_retry(w);
+		pulls_retry(&w->pulls);
 		if (expire_is_due(w->server->store))
 			expire_step(&w->store, clock_ns());
 		if (compact_is_due(&w->store))
 			compact_step(&w->store, clock_ns());
-		reply_flush(w);
-		int rc = intake_refill(w);
+		reply_flush(&w->tx);
+		int rc = rx_refill(&w->rx, w->conns.credits);
 		if (rc)
 			log_error("worker %u can't refill its receive queue: %s", w->id,
 				  strerror(rc));
@@ -276,29 +278,33 @@ static int new_queues(struct worker *w, struct err *err)
 {
 	struct server *s = w->server;
 	const struct verbs *v = s->verbs;
-	struct ibv_srq_init_attr srq = { .srq_context = w, .attr = { .max_wr = w->rx_count, .max_sge = 1 } };
-	uint32_t cqe = w->rx_count + (uint32_t)s->options.connections / s->worker_count * 128 + 128;
+	struct worker_queues *q = &w->queues;
+	struct ibv_srq_init_attr srq = { .srq_context = w,
+					 .attr = { .max_wr = q->rx_count, .max_sge = 1 } };
+	uint32_t cqe = q->rx_count + s->connections_max / s->worker_count * 128 + 128;
 
 	if (cqe > s->limits.cqe_max)
 		cqe = s->limits.cqe_max;
-	w->channel = v->create_comp_channel(s->ctx);
+	q->channel = v->create_comp_channel(s->ctx);
 	/* A bell without an event must not block a worker. */
-	if (!w->channel || fcntl(w->channel->fd, F_SETFL, O_NONBLOCK))
+	if (!q->channel || fcntl(q->channel->fd, F_SETFL, O_NONBLOCK))
 		return err_set_errno(err, -1, errno, "can't create a completion channel");
-	w->cq = v->create_cq(s->ctx, (int)cqe, w, w->channel, 0);
-	if (!w->cq)
+	q->cq = v->create_cq(s->ctx, (int)cqe, w, q->channel, 0);
+	if (!q->cq)
 		return err_set_errno(err, -1, errno, "can't create a completion queue of %u entries",
 				     cqe);
-	w->srq = v->create_srq(s->pd, &srq);
-	if (!w->srq)
+	q->srq = v->create_srq(s->pd, &srq);
+	if (!q->srq)
 		return err_set_errno(err, -1, errno, "can't create a shared receive queue of %u entries",
-				     w->rx_count);
+				     q->rx_count);
 	return 0;
 }
 
 static int new_buffers(struct worker *w, struct err *err)
 {
-	w->memory_bytes = (size_t)(w->rx_count + w->tx_count) * BUFFER_STRIDE_BYTES;
+	uint32_t rx_count = w->queues.rx_count;
+
+	w->memory_bytes = (size_t)(rx_count + TX_COUNT) * BUFFER_STRIDE_BYTES;
 	w->memory = mmap(NULL, w->memory_bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (w->memory == MAP_FAILED) {
@@ -311,48 +317,64 @@ static int new_buffers(struct worker *w, struct err *err)
 		return err_set_errno(err, -1, errno,
 				     "can't register %zu KiB of message buffers (see 'ulimit -l')",
 				     w->memory_bytes >> 10);
-	w->rx_free = calloc(w->rx_count, sizeof *w->rx_free);
-	w->tx = calloc(w->tx_count, sizeof *w->tx);
-	if (!w->rx_free || !w->tx || deferred_init(&w->deferred, DEFERRED_MAX))
+	w->tx.lkey = w->mr->lkey;
+	if (rx_init(&w->rx, w->queues.srq, rx_count, w->memory, w->mr->lkey) ||
+	    tx_init(&w->tx, TX_COUNT, w->memory + (size_t)rx_count * BUFFER_STRIDE_BYTES,
+		    BUFFER_STRIDE_BYTES))
 		return err_set(err, -1, "out of memory");
-	/* Buffer 0 is never a receive buffer: a wr_id of 0 is a flushed send. */
-	for (uint32_t i = 1; i < w->rx_count; i++)
-		w->rx_free[w->rx_free_count++] = i;
-	for (uint32_t i = 0; i < w->tx_count; i++) {
-		w->tx[i].data = intake_buffer(w, w->rx_count + i);
-		w->tx[i].next = w->tx_free;
-		w->tx_free = &w->tx[i];
-	}
 	return 0;
 }
 
 static void wake_for_commit(void *worker)
 {
-	worker_wake(worker);
+	struct worker *w = worker;
+
+	commands_wake(&w->commands);
 }
 
-int worker_new(struct server *s, struct worker *w, unsigned id, struct err *err)
+/* What needs memory only. */
+static int new_parts(struct worker *w)
 {
+	struct server *s = w->server;
+	const struct pull_parts parts = { .server = s, .store = &w->store, .tx = &w->tx,
+					  .owed = &w->owed, .timings = &w->timings,
+					  .stats = &w->stats };
+
+	w->tx.store = s->store;
+	w->tx.news = s->news;
+	w->tx.stats = &w->stats;
+	w->timings.slow_ns = (uint64_t)s->slow_ms * 1000000;
+	w->timings.worker = w->id;
+	w->committed_end = &w->committed;
+	spin_init(&w->spin);
+	if (pulls_init(&w->pulls, &parts) || deferred_init(&w->deferred, DEFERRED_MAX))
+		return -1;
+	return s->durable && owed_init(&w->owed, STORE_COMMITS_MAX) ? -1 : 0;
+}
+
+int worker_new(struct server *s, unsigned id, struct worker **worker, struct err *err)
+{
+	struct worker *w = calloc(1, sizeof *w);
+
+	if (!w)
+		return err_set(err, -1, "out of memory");
+	*worker = w;
 	w->server = s;
 	w->id = id;
-	w->rx_count = RX_COUNT < s->limits.srq_wr_max ? RX_COUNT : s->limits.srq_wr_max;
-	w->tx_count = TX_COUNT;
-	spin_init(&w->spin);
-	pthread_mutex_init(&w->inbox_lock, NULL);
-	w->inbox_end = &w->inbox;
-	w->committed_end = &w->committed;
-	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->wake_fd < 0)
-		return err_set_errno(err, -1, errno, "eventfd");
-	int rc = store_worker_init(&w->store, s->store, id);
+	w->queues.number = s->worker_first + id;
+	w->queues.rx_count = RX_COUNT < s->limits.srq_wr_max ? RX_COUNT : s->limits.srq_wr_max;
+	int rc = commands_init(&w->commands);
+	if (rc)
+		return err_set_errno(err, -1, rc, "eventfd");
+	rc = store_worker_init(&w->store, s->store, id);
 	if (rc)
 		return err_set_errno(err, -1, rc, "can't make worker %u's heap", id);
 	durable_port_init(&w->store.port, wake_for_commit, w);
-	if (pulls_new(w) || (s->durable && owed_new(w)))
+	if (new_parts(w))
 		return err_set(err, -1, "out of memory");
 	if (new_queues(w, err) || new_buffers(w, err))
 		return -1;
-	rc = intake_refill(w);
+	rc = rx_refill(&w->rx, 0);
 	return rc ? err_set_errno(err, -1, rc, "can't post receives") : 0;
 }
 
@@ -365,35 +387,92 @@ int worker_start(struct worker *w, struct err *err)
 
 void worker_stop(struct worker *w)
 {
-	atomic_store(&w->stopping, true);
-	worker_wake(w);
+	atomic_store(&w->commands.stopping, true);
+	commands_wake(&w->commands);
 	pthread_join(w->thread, NULL);
 }
 
-/* After every connection was destroyed. */
-void worker_delete(struct worker *w)
+static void delete_queues(struct worker *w)
 {
 	const struct verbs *v = w->server->verbs;
+	struct worker_queues *q = &w->queues;
 
-	if (w->srq)
-		v->destroy_srq(w->srq);
-	if (w->cq) {
-		v->ack_cq_events(w->cq, w->events);
-		v->destroy_cq(w->cq);
+	if (q->srq)
+		v->destroy_srq(q->srq);
+	if (q->cq) {
+		v->ack_cq_events(q->cq, w->events);
+		v->destroy_cq(q->cq);
 	}
-	if (w->channel)
-		v->destroy_comp_channel(w->channel);
+	if (q->channel)
+		v->destroy_comp_channel(q->channel);
+}
+
+void worker_delete(struct worker **worker)
+{
+	struct worker *w = *worker;
+
+	if (!w)
+		return;
+	delete_queues(w);
 	if (w->mr)
-		v->dereg_mr(w->mr);
+		w->server->verbs->dereg_mr(w->mr);
 	if (w->memory)
 		munmap(w->memory, w->memory_bytes);
-	free(w->rx_free);
-	free(w->tx);
+	rx_fini(&w->rx);
+	tx_fini(&w->tx);
 	deferred_fini(&w->deferred);
-	pulls_delete(w);
-	owed_delete(w);
+	pulls_fini(&w->pulls);
+	owed_fini(&w->owed);
 	store_worker_fini(&w->store);
-	if (w->wake_fd >= 0)
-		close(w->wake_fd);
-	pthread_mutex_destroy(&w->inbox_lock);
+	commands_fini(&w->commands);
+	free(w);
+	*worker = NULL;
+}
+
+/* --------------------------------------------------------- what others look at */
+
+const struct worker_queues *worker_queues(const struct worker *w)
+{
+	return &w->queues;
+}
+
+struct commands *worker_commands(struct worker *w)
+{
+	return &w->commands;
+}
+
+struct conn_set *worker_conn_set(struct worker *w)
+{
+	return &w->conns;
+}
+
+const struct worker_stats *worker_stats(const struct worker *w)
+{
+	return &w->stats;
+}
+
+const struct timing *worker_timing(const struct worker *w, unsigned op)
+{
+	return &w->timings.op[op];
+}
+
+struct store_worker *worker_store(struct worker *w)
+{
+	return &w->store;
+}
+
+pthread_t worker_thread(const struct worker *w)
+{
+	return w->thread;
+}
+
+uint64_t worker_stuck_ns(struct worker *w, uint64_t now)
+{
+	uint64_t beat = atomic_load_explicit(&w->beat, memory_order_relaxed);
+
+	if (beat == w->seen_beat && w->seen_ns)
+		return now - w->seen_ns;
+	w->seen_beat = beat;
+	w->seen_ns = now;
+	return 0;
 }

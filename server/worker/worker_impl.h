@@ -1,24 +1,62 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * worker_impl.h -- between the parts of a worker:
+ * worker_impl.h -- a worker, and what its parts have of each other:
  *
- *   worker.c        its thread: what was polled, waiting, beginning and end
- *   drain.c   its connections
- *   command.c  what other threads ask of it
- *   recv.c        what it received, and what was set aside
+ *   worker.c   its thread: what was polled, waiting, beginning and end
+ *   drain.c    its connections
+ *   obey.c     what other threads asked of it
+ *   recv.c     what it received, and what was set aside
  *
- * All of it runs in the worker's thread, but what server.h says may be called by any.
+ * All of it runs in the worker's thread.
  */
 #ifndef SERVER_WORKER_WORKER_IMPL_H
 #define SERVER_WORKER_WORKER_IMPL_H
 
-#include "server/worker/server.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#define BATCH 32
-#define RX_COUNT 1024u
-#define TX_COUNT 512u
-#define DEFERRED_MAX (RX_COUNT / 2)
-#define CLOSE_NS_MAX 1000000000ull
+#include "common/spin.h"
+#include "server/store/store.h"
+#include "server/worker/commands.h"
+#include "server/worker/conn_set.h"
+#include "server/worker/deferred.h"
+#include "server/worker/owed.h"
+#include "server/worker/pull.h"
+#include "server/worker/reply.h"
+#include "server/worker/rx.h"
+#include "server/worker/stats.h"
+#include "server/worker/timing.h"
+
+struct server;
+
+struct worker {
+	struct server *server;
+	unsigned id;
+	pthread_t thread;
+	struct store_worker store;
+	struct worker_stats stats;
+	struct timings timings;
+	_Atomic uint64_t beat; /* counts rounds; partner: worker_stuck_ns */
+	uint64_t seen_beat, seen_ns; /* of the thread that asks for that */
+
+	struct worker_queues queues;
+	unsigned events; /* to be acknowledged */
+	uint8_t *memory; /* of rx and tx buffers */
+	size_t memory_bytes;
+	struct ibv_mr *mr;
+	struct spin spin;
+
+	struct rx rx;
+	struct tx tx;
+	struct commands commands;
+	struct conn_set conns;
+	struct deferred deferred;
+	struct pulls pulls;
+	struct owed_list owed;
+	struct durable_op *committed, **committed_end; /* for which there was no tx buffer yet */
+};
 
 /* drain.c */
 void worker_adopt(struct worker *worker, struct conn *conn);
@@ -29,34 +67,21 @@ struct conn *worker_find_id(struct worker *worker, uint64_t connection);
 /* Closes what has ended; those that are drained, linked by `next`.  `idle`: nothing was
  * polled, so that nothing of them is left in the completion queue. */
 struct conn *drain_collect(struct worker *worker, bool idle);
-/* Gives collected ones to the main thread.  After worker_take_inbox(), which may have had
+/* Gives collected ones to the main thread.  After worker_take_commands(), which may have had
  * the locker's last answers to them. */
 void drain_bury(struct worker *worker, struct conn *drained);
+void worker_close_all(struct worker *worker, const char *why);
 
-/* recv.c */
-/* An odd number of cache lines from one buffer to the next: at multiples of 8 KiB all
- * messages would share a few sets of the cache. */
-#define BUFFER_STRIDE_BYTES (WIRE_MESSAGE_BYTES_MAX + 5 * 64)
-
-static inline uint8_t *intake_buffer(const struct worker *w, uint32_t i)
-{
-	return w->memory + (size_t)i * BUFFER_STRIDE_BYTES;
-}
-
-/* Posts receives for what may come; 0 or an errno value. */
-int intake_refill(struct worker *worker);
-/* hash: of the request's key, or NULL. */
+/* recv.c; hash: of the request's key, or NULL. */
 void intake_received(struct worker *worker, const struct ibv_wc *wc, const struct hash *hash);
-/* Nothing of the connection is aside any more.  Not from within intake_retry(). */
-void intake_forget(struct worker *worker, const struct conn *conn);
 /* Tries what was set aside again. */
 void intake_retry(struct worker *worker);
 /* Changes whose records are on disk. */
 void intake_committed(struct worker *worker);
 
-/* command.c */
-void worker_take_inbox(struct worker *worker);
+/* obey.c */
+void worker_take_commands(struct worker *worker);
 /* A client's tokens were READ. */
-void worker_got_held(struct worker *worker, struct tx *tx, const struct ibv_wc *wc);
+void worker_got_held(struct worker *worker, struct txbuf *buf, const struct ibv_wc *wc);
 
 #endif

@@ -5,11 +5,20 @@
  * as many bytes; each as long as an input of its own would be.
  */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "common/log.h"
-#include "server/worker/server.h"
+#include "server/access/gate.h"
+#include "server/worker/conn.h"
+#include "server/worker/conn_impl.h"
+#include "server/worker/context.h"
+#include "server/worker/fate.h"
+#include "server/worker/news.h"
+#include "server/worker/request.h"
+#include "server/worker/worker_impl.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/fixture.h"
 
@@ -19,7 +28,7 @@
 static struct server server;
 static struct worker worker;
 static struct fixture fixture;
-static struct ibv_mr mr;
+static uint8_t *memory;
 static unsigned replies;
 
 /* What was posted and is not complete: READs of values, signalled SENDs. */
@@ -69,13 +78,13 @@ static void complete_all(struct conn *c)
 {
 	for (unsigned i = 0; i < posted_count; i++) {
 		struct ibv_wc wc = posted[i];
-		c->sq_used -= wr_count(wc.wr_id);
+		c->sendq.used -= wr_count(wc.wr_id);
 		if (c->state == CONN_CLOSING)
 			wc.status = IBV_WC_WR_FLUSH_ERR;
 		if (wr_kind(wc.wr_id) == WR_TX)
-			reply_completed(&worker, wr_ptr(wc.wr_id));
+			reply_completed(&worker.tx, wr_ptr(wc.wr_id));
 		else
-			pull_completed(&worker, wr_ptr(wc.wr_id), &wc);
+			pull_completed(&worker.pulls, wr_ptr(wc.wr_id), &wc);
 		/* That may have posted more, at the end. */
 	}
 	posted_count = 0;
@@ -88,6 +97,7 @@ static void new_store(void)
 	fixture_new(&fixture, 16 << 20, 1);
 	server.table = fixture.table;
 	server.store = fixture.store;
+	worker.tx.store = fixture.store;
 	worker.store = fixture.worker[0];
 }
 
@@ -97,14 +107,26 @@ static void delete_store(void)
 	fixture_delete(&fixture);
 }
 
+static bool knows(struct server *s, uint64_t connection_id)
+{
+	return connection_id == 1 && s == &server;
+}
+
+static size_t stats(const struct server *s, char *buf, size_t buf_bytes)
+{
+	return (size_t)snprintf(buf, buf_bytes, "{\"connections\":%u}", s->conn_count);
+}
+
 static void start(void)
 {
+	const struct pull_parts parts = { .server = &server, .store = &worker.store,
+					  .tx = &worker.tx, .owed = &worker.owed,
+					  .timings = &worker.timings, .stats = &worker.stats };
 	struct err err;
 
 	log_open("fuzz", LOG_LEVEL_ERROR);
 	server.verbs = &verbs_none;
-	server.workers = &worker;
-	server.worker_count = 1;
+	server.hooks = (struct server_hooks){ .knows = knows, .stats = stats };
 	server.limits = (struct link_limits){ .message_bytes_max = 1 << 20, .atomics = true };
 	context.device = calloc(1, sizeof *context.device);
 	server.ctx = &context;
@@ -113,27 +135,25 @@ static void start(void)
 	server.fates = fates_new();
 	server.news = news_new();
 	worker.server = &server;
-	worker.mr = &mr;
-	worker.tx = calloc(TXS, sizeof *worker.tx);
-	worker.memory = malloc(TXS * WIRE_MESSAGE_BYTES_MAX);
-	FUZZ_CHECK(server.fates && server.news && worker.tx && worker.memory);
-	FUZZ_CHECK(pulls_new(&worker) == 0);
-	for (unsigned i = 0; i < TXS; i++) {
-		worker.tx[i].data = worker.memory + (size_t)i * WIRE_MESSAGE_BYTES_MAX;
-		tx_free(&worker, &worker.tx[i]);
-	}
+	worker.tx.news = server.news;
+	worker.tx.stats = &worker.stats;
+	memory = malloc(TXS * WIRE_MESSAGE_BYTES_MAX);
+	FUZZ_CHECK(server.fates && server.news && memory);
+	FUZZ_CHECK(pulls_init(&worker.pulls, &parts) == 0);
+	FUZZ_CHECK(tx_init(&worker.tx, TXS, memory, WIRE_MESSAGE_BYTES_MAX) == 0);
 	new_store();
 }
 
 static void begin(struct conn *c, struct ibv_qp *qp, unsigned role)
 {
 	*qp = (struct ibv_qp){ .context = &context, .state = IBV_QPS_RTS, .qp_num = 1 };
-	*c = (struct conn){ .server = &server, .worker = &worker, .qp = qp, .credits = 32,
-			    .sq_depth = 256, .inline_bytes = 256, .connection_id = 1,
-			    .state = CONN_READY };
+	*c = (struct conn){ .server = &server, .set = &worker.conns, .qp = qp, .credits = 32,
+			    .connection_id = 1, .state = CONN_READY,
+			    .sendq = { .conn = c, .qp = qp, .peer = "peer", .connection_id = 1,
+				       .depth = 256, .inline_bytes = 256 } };
 	c->handshake.user.role = (enum role)role;
-	c->fate = fate_ring_new(1, c->credits);
-	FUZZ_CHECK(c->fate != NULL);
+	c->sendq.fate = fate_ring_new(1, c->credits);
+	FUZZ_CHECK(c->sendq.fate != NULL);
 }
 
 static void end(struct conn *c)
@@ -142,17 +162,17 @@ static void end(struct conn *c)
 
 	if (c->state != CONN_CLOSING)
 		conn_close(c, "the input is over");
-	worker.closing = 0;
-	reply_flush(&worker);
+	worker.conns.closing = 0;
+	reply_flush(&worker.tx);
 	complete_all(c);
-	pulls_retry(&worker);
+	pulls_retry(&worker.pulls);
 	if (c->copy)
 		store_item_delete(&worker.store, c->copy);
-	fate_ring_delete(&c->fate);
+	fate_ring_delete(&c->sendq.fate);
 	/* Nothing is lost, whatever came. */
-	for (struct tx *t = worker.tx_free; t; t = t->next)
+	for (struct txbuf *t = worker.tx.free; t; t = t->next)
 		free_count++;
-	FUZZ_CHECK(free_count == TXS && c->pulls == 0 && c->sends == 0);
+	FUZZ_CHECK(free_count == TXS && c->sendq.pulls == 0 && c->sendq.sends == 0);
 }
 
 /* One message; as long as it is, and in memory aligned as a receive buffer. */
@@ -165,10 +185,10 @@ static void one(struct conn *c, const uint8_t *message, uint32_t bytes)
 	replies = 0;
 	bool ready = c->state == CONN_READY;
 	enum request_fate fate = request_handle(&worker, c, exact, bytes, NULL);
-	reply_flush(&worker);
+	reply_flush(&worker.tx);
 	complete_all(c);
-	pulls_retry(&worker);
-	reply_flush(&worker);
+	pulls_retry(&worker.pulls);
+	reply_flush(&worker.tx);
 	complete_all(c);
 	/* Answered once, or the end of the connection. */
 	FUZZ_CHECK(!ready || fate == REQUEST_ASIDE || replies == 1 || c->state == CONN_CLOSING);

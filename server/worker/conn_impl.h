@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* conn_impl.h -- a connection, as its worker and the main thread see it. */
+#ifndef SERVER_WORKER_CONN_IMPL_H
+#define SERVER_WORKER_CONN_IMPL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/addr.h"
+#include "server/access/gate.h"
+#include "server/worker/sendq.h"
+
+enum conn_state {
+	CONN_NEW,     /* accepted; has said nothing */
+	CONN_DENIED,  /* said hello, and proved nothing: to be told, and closed */
+	CONN_READY,   /* said hello and has its rights */
+	CONN_CLOSING, /* queue pair in error, draining */
+};
+
+struct conn {
+	struct server *server;
+	struct commands *commands; /* its worker's, as is conn_set */
+	struct conn_set *set;
+	struct rdma_cm_id *id;
+	struct ibv_qp *qp;
+	struct addr peer;
+	uint64_t connection_id;
+	uint32_t credits;
+	uint8_t rd_atom;
+	uint64_t since_ns;
+	struct conn *next; /* of the list that it is in */
+	struct conn *all_next, **all_prev; /* main thread */
+	struct handshake handshake;
+
+	/* Set by its worker; the main thread looks. */
+	atomic_bool said_hello;     /* set before it gets any right */
+	_Atomic uint64_t denied_ns; /* when its hello was found to prove nothing */
+	enum conn_state state; /* stored by __atomic_store_n */
+
+	/* Set by the main thread. */
+	bool denial_told;
+	_Atomic(const char *) drop_reason; /* set before `disconnected` */
+	atomic_bool disconnected; /* partner: drain_collect */
+	atomic_bool last_wqe;
+	struct locker_note *lock_note; /* of its end; NULL: there is no locker */
+	/* Set by the locker: it does not know the connection any more. */
+	atomic_bool lock_idle;
+
+	/* Worker only, from here. */
+	struct sendq sendq;
+	bool draining; /* closing, and what it left with others is forgotten */
+	uint32_t hello_id;
+	uint64_t close_ns; /* give up waiting at */
+	struct layout_item *copy; /* of a WIRE_GET */
+	uint64_t held_addr;       /* the tokens that the client says it holds */
+	uint32_t held_rkey;
+	bool reads_held;
+	bool takes_notices;
+	uint64_t look; /* for which it is read */
+	struct conn *map_next;    /* by queue pair number */
+	struct conn *set_next, **set_prev;
+};
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pull.h -- values that are larger than a message: kvd READs them from the client's memory.
+ *
+ * A worker's thread, all of it.
+ */
+#ifndef SERVER_WORKER_PULL_H
+#define SERVER_WORKER_PULL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/wire.h"
+#include "server/worker/deferred.h"
+#include "server/worker/timing.h"
+
+#define PULLS 64u
+
+struct ibv_wc;
+struct owed_list;
+struct pull;
+struct sendq;
+struct server;
+struct store_worker;
+struct tx;
+struct worker_stats;
+
+/* What pulls use of their worker. */
+struct pull_parts {
+	const struct server *server;
+	struct store_worker *store;
+	struct tx *tx;
+	struct owed_list *owed;
+	struct timings *timings;
+	struct worker_stats *stats;
+};
+
+struct pulls {
+	struct pull_parts parts;
+	struct pull *all, *free;
+};
+
+/* 0 or an errno value. */
+int pulls_init(struct pulls *pulls, const struct pull_parts *parts);
+void pulls_fini(struct pulls *pulls);
+
+/* `segments`: of the request, not aligned.  REQUEST_DONE: it answers. */
+enum request_fate pull_start(struct pulls *pulls, struct sendq *to,
+			     const struct wire_request *request, const uint8_t *key,
+			     const void *segments);
+/* A READ of it, which has not ended, completed. */
+void pull_completed(struct pulls *pulls, struct pull *pull, const struct ibv_wc *wc);
+struct sendq *pull_sendq(const struct pull *pull);
+/* Pulls that are complete but were in the way of a lock: try again. */
+void pulls_retry(struct pulls *pulls);
+bool pulls_waiting(const struct pulls *pulls);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * reply.h -- replies, and the buffers that they are sent from.
+ *
+ * A worker's thread, all of it.
+ */
+#ifndef SERVER_WORKER_REPLY_H
+#define SERVER_WORKER_REPLY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/wire.h"
+#include "server/worker/sendq.h"
+#include "server/worker/stats.h"
+
+struct news;
+struct store;
+struct store_result;
+
+/* A buffer for one message out. */
+struct txbuf {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct sendq *to;
+	struct txbuf *next;
+	uint8_t *data; /* WIRE_MESSAGE_BYTES_MAX */
+};
+
+/* A worker's. */
+struct tx {
+	struct txbuf *buffers;
+	struct txbuf *free;
+	uint32_t lkey;
+	struct sendq *dirty; /* those with replies that are not posted */
+	/* kvd's clock, since the requests under way came in; 0: ask for it. */
+	uint64_t clock_ms;
+	const struct store *store;
+	struct news *news;
+	struct worker_stats *stats;
+};
+
+/* `count` buffers, one every stride_bytes of `memory`, which stays the caller's.  0 or an
+ * errno value. */
+int tx_init(struct tx *tx, uint32_t count, uint8_t *memory, size_t stride_bytes);
+void tx_fini(struct tx *tx);
+/* NULL: all are in use. */
+struct txbuf *tx_take(struct tx *tx, struct sendq *to);
+void tx_release(struct tx *tx, struct txbuf *buf);
+
+/* NULL: there is no buffer. */
+struct txbuf *reply_new(struct tx *tx, struct sendq *to, const struct wire_request *request,
+			enum wire_status status);
+static inline struct wire_reply *reply_head(struct txbuf *buf)
+{
+	return (struct wire_reply *)buf->data;
+}
+static inline uint8_t *reply_payload(struct txbuf *buf)
+{
+	return buf->data + sizeof(struct wire_reply);
+}
+#define REPLY_PAYLOAD_MAX (WIRE_MESSAGE_BYTES_MAX - sizeof(struct wire_reply))
+/* Takes the buffer. */
+void reply_send(struct tx *tx, struct txbuf *buf, size_t payload_bytes);
+
+/* Answers with a status alone; with the result of a change, whose fate is noted, and what
+ * is new in the index.  Caller: has seen that there is a buffer. */
+void reply_answer(struct tx *tx, struct sendq *to, const struct wire_request *request,
+		  enum wire_status status);
+void reply_answer_result(struct tx *tx, struct sendq *to, const struct wire_request *request,
+			 enum wire_status status, const struct store_result *result);
+
+/* Posts the replies of this round, one chain per connection. */
+void reply_flush(struct tx *tx);
+void reply_completed(struct tx *tx, struct txbuf *buf);
+
+#endif

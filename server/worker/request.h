@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* request.h -- one request is checked, executed and answered.  Its worker's thread. */
+#ifndef SERVER_WORKER_REQUEST_H
+#define SERVER_WORKER_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/worker/deferred.h"
+
+struct commit;
+struct conn;
+struct hash;
+struct worker;
+
+/* hash: what request_prefetch() gave, or NULL. */
+enum request_fate request_handle(struct worker *worker, struct conn *conn, const uint8_t *message,
+				 uint32_t bytes, const struct hash *hash);
+/* Fetches into the cache what the request will look at, for those that were received
+ * together, and hashes its key; false: it has none.  Nothing of the message is believed. */
+bool request_prefetch(const struct worker *worker, const uint8_t *message, uint32_t bytes,
+		      struct hash *hash);
+void request_answer_busy(struct worker *worker, struct conn *conn, const uint8_t *message);
+/* A change's record came back from the disk.  Caller: has seen that there is a tx buffer. */
+void request_committed(struct worker *worker, struct commit *commit);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rx.h -- a worker's queues, and the buffers that messages come to.
+ *
+ * Its thread, all of the functions.
+ */
+#ifndef SERVER_WORKER_RX_H
+#define SERVER_WORKER_RX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "common/wire.h"
+
+/* An odd number of cache lines from one buffer to the next: at multiples of 8 KiB all
+ * messages would share a few sets of the cache. */
+#define BUFFER_STRIDE_BYTES (WIRE_MESSAGE_BYTES_MAX + 5 * 64)
+
+/* A worker's completion queue and receive queue, which its connections share. */
+struct worker_queues {
+	unsigned number; /* of the worker, counted through all namespaces */
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq; /* its context is the worker */
+	uint32_t rx_count;   /* receives, at the most */
+};
+
+struct rx {
+	struct ibv_srq *srq;
+	uint8_t *memory;
+	uint32_t lkey;
+	uint32_t count;
+	uint32_t *free; /* buffers to be posted */
+	uint32_t free_count;
+	uint32_t posted;
+};
+
+/* Memory of `count` buffers, which stays the caller's.  0 or an errno value. */
+int rx_init(struct rx *rx, struct ibv_srq *srq, uint32_t count, uint8_t *memory, uint32_t lkey);
+void rx_fini(struct rx *rx);
+
+/* Buffer 0 is never used: a wr_id of 0 is a flushed send. */
+static inline uint8_t *rx_buffer(const struct rx *rx, uint32_t i)
+{
+	return rx->memory + (size_t)i * BUFFER_STRIDE_BYTES;
+}
+
+/* The buffer's message is done with. */
+static inline void rx_release(struct rx *rx, uint32_t i)
+{
+	rx->free[rx->free_count++] = i;
+}
+
+/* Posts receives for what may come: peers that have as many credits.  0 or an errno value. */
+int rx_refill(struct rx *rx, uint32_t credits);
+
+#endif

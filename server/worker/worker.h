@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * worker.h -- a thread with its queues, which executes the requests of its connections.
+ *
+ * The main thread makes, starts and ends it.
+ */
+#ifndef SERVER_WORKER_WORKER_H
+#define SERVER_WORKER_WORKER_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct commands;
+struct conn_set;
+struct server;
+struct store_worker;
+struct timing;
+struct worker;
+struct worker_queues; /* rx.h */
+struct worker_stats;
+
+/* 0, or -1 after setting err; *worker is to be deleted then too. */
+int worker_new(struct server *server, unsigned id, struct worker **worker, struct err *err);
+int worker_start(struct worker *worker, struct err *err);
+/* Asks for an orderly end and waits for it. */
+void worker_stop(struct worker *worker);
+/* After every connection was destroyed. */
+void worker_delete(struct worker **worker);
+
+/* They stay as they are. */
+const struct worker_queues *worker_queues(const struct worker *worker);
+
+/* What other threads may use of it. */
+struct commands *worker_commands(struct worker *worker);
+struct conn_set *worker_conn_set(struct worker *worker);
+const struct worker_stats *worker_stats(const struct worker *worker);
+const struct timing *worker_timing(const struct worker *worker, unsigned op);
+/* Only while it does not run. */
+struct store_worker *worker_store(struct worker *worker);
+pthread_t worker_thread(const struct worker *worker);
+
+/* Since when it made no round of its loop, as seen from the calls of this; 0: it did since
+ * the last.  One thread at a time. */
+uint64_t worker_stuck_ns(struct worker *worker, uint64_t now_ns);
+
+#endif
