@@ -9,7 +9,7 @@
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/context.h"
-#include "server/worker/request.h"
+#include "server/worker/request/request.h"
 #include "server/worker/worker_impl.h"
 
 /* A request may be aside for as long before it is answered "busy". */

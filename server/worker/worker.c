@@ -25,7 +25,7 @@
 #include "server/table/index.h"
 #include "server/worker/conn.h"
 #include "server/worker/context.h"
-#include "server/worker/request.h"
+#include "server/worker/request/request.h"
 #include "server/worker/worker_impl.h"
 
 #define BATCH 32

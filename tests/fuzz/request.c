@@ -17,7 +17,7 @@
 #include "server/worker/context.h"
 #include "server/worker/fate.h"
 #include "server/worker/news.h"
-#include "server/worker/request.h"
+#include "server/worker/request/request.h"
 #include "server/worker/worker_impl.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/fixture.h"

@@ -4,14 +4,14 @@
  *
  * A worker's thread, all of it.
  */
-#ifndef SERVER_WORKER_PULL_H
-#define SERVER_WORKER_PULL_H
+#ifndef SERVER_WORKER_REQUEST_PULL_H
+#define SERVER_WORKER_REQUEST_PULL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/wire.h"
-#include "server/worker/deferred.h"
+#include "server/worker/request/deferred.h"
 #include "server/worker/timing.h"
 
 #define PULLS 64u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "server/worker/owed.h"
+#include "server/worker/request/owed.h"
 
 #include <errno.h>
 #include <stdlib.h>

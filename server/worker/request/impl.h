@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * request_impl.h -- between the parts of a request's execution:
+ * impl.h -- between the parts of a request's execution:
  *
  *   request.c   checks, and what is done to one key or a few
  *   hello.c     who a peer is, and what it may
@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#include "server/worker/deferred.h"
+#include "server/worker/request/deferred.h"
 
 struct conn;
 struct flush;

@@ -5,8 +5,8 @@
  *
  * A worker's thread, all of it.
  */
-#ifndef SERVER_WORKER_DEFERRED_H
-#define SERVER_WORKER_DEFERRED_H
+#ifndef SERVER_WORKER_REQUEST_DEFERRED_H
+#define SERVER_WORKER_REQUEST_DEFERRED_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "server/worker/deferred.h"
+#include "server/worker/request/deferred.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "server/worker/conn_impl.h"
 #include "server/worker/context.h"
 #include "server/worker/fate.h"
-#include "server/worker/request_impl.h"
+#include "server/worker/request/impl.h"
 #include "server/worker/worker_impl.h"
 
 /* It is told after DENIED_NS, and closed: see server/host/reap.c. */

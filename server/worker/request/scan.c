@@ -5,7 +5,7 @@
 
 #include "server/table/index.h"
 #include "server/worker/context.h"
-#include "server/worker/request_impl.h"
+#include "server/worker/request/impl.h"
 #include "server/worker/worker_impl.h"
 
 /* Buckets that one WIRE_KEYS or WIRE_FLUSH walks at the most. */

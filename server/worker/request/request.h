@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* request.h -- one request is checked, executed and answered.  Its worker's thread. */
-#ifndef SERVER_WORKER_REQUEST_H
-#define SERVER_WORKER_REQUEST_H
+#ifndef SERVER_WORKER_REQUEST_REQUEST_H
+#define SERVER_WORKER_REQUEST_REQUEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/worker/deferred.h"
+#include "server/worker/request/deferred.h"
 
 struct commit;
 struct conn;

@@ -10,7 +10,7 @@
  * freed, nothing was changed.  The item's memory is freed only after every READ
  * into it has completed.
  */
-#include "server/worker/pull.h"
+#include "server/worker/request/pull.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@
 #include "server/store/put.h"
 #include "server/worker/conn.h"
 #include "server/worker/context.h"
-#include "server/worker/deferred.h"
-#include "server/worker/owed.h"
+#include "server/worker/request/deferred.h"
+#include "server/worker/request/owed.h"
 #include "server/worker/reply.h"
 
 #define CHUNK_BYTES_MAX (1ull << 20)

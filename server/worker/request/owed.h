@@ -5,8 +5,8 @@
  * A change that returned STORE_COMMIT is answered when its record comes back.  Its commit
  * points to a struct owed, which stays valid until owed_release().  The worker's thread only.
  */
-#ifndef SERVER_WORKER_OWED_H
-#define SERVER_WORKER_OWED_H
+#ifndef SERVER_WORKER_REQUEST_OWED_H
+#define SERVER_WORKER_REQUEST_OWED_H
 
 #include <stdint.h>
 

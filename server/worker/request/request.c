@@ -3,7 +3,7 @@
  * One request: checked against every limit before anything is looked at, then
  * executed, then answered.  A request that is malformed closes its connection.
  */
-#include "server/worker/request.h"
+#include "server/worker/request/request.h"
 
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #include "server/worker/conn_impl.h"
 #include "server/worker/context.h"
 #include "server/worker/fate.h"
-#include "server/worker/request_impl.h"
+#include "server/worker/request/impl.h"
 #include "server/worker/worker_impl.h"
 
 static enum request_fate answer(struct request *r, enum wire_status status)
