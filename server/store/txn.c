@@ -136,6 +136,14 @@ static bool make_items(struct txn *t)
 	return true;
 }
 
+static bool changes(const struct txn *t)
+{
+	for (unsigned i = 0; i < t->count; i++)
+		if (txn_key_changes(&t->key[i]))
+			return true;
+	return false;
+}
+
 static int run_once(struct store_worker *w, struct txn_key *keys, unsigned count, uint64_t token,
 		    uint64_t *version, unsigned *failed)
 {
@@ -160,7 +168,7 @@ static int run_once(struct store_worker *w, struct txn_key *keys, unsigned count
 		status = txn_commit_begin(&t);
 	if (status == STORE_COMMIT)
 		return status;
-	if (status == WIRE_OK && !txn_publish(&t))
+	if (status == WIRE_OK && changes(&t) && !txn_publish(&t))
 		status = WIRE_EMEMORY;
 	if (status != WIRE_OK) {
 		txn_undo(&t);

@@ -22,11 +22,6 @@ struct txn_commit {
 	int undone; /* what to answer when it is */
 };
 
-static bool is_change(const struct txn_key *k)
-{
-	return k->kind == WIRE_TXN_PUT || (k->kind == WIRE_TXN_DELETE && k->old);
-}
-
 static struct durable_record record_of(const struct txn_key *k, const struct layout_item *item)
 {
 	const struct layout_item *any = item ? item : k->item;
@@ -51,7 +46,7 @@ static void set_records(struct txn_commit *m, bool as_before)
 	op->count = 0;
 	for (unsigned i = 0; i < m->txn.count; i++) {
 		const struct txn_key *k = &m->key[i];
-		if (!is_change(k))
+		if (!txn_key_changes(k))
 			continue;
 		struct durable_record *r = &m->record[op->count++];
 		*r = record_of(k, as_before ? k->old : k->item ? k->item : k->old);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "server/store/txn_effect.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -35,6 +36,16 @@ void txn_undo(struct txn *t)
 	txn_unmark(t, t->stripes);
 }
 
+bool txn_key_changes(const struct txn_key *k)
+{
+	return k->kind == WIRE_TXN_PUT || (k->kind == WIRE_TXN_DELETE && k->old);
+}
+
+/*
+ * An entry with an old item and no new one says that the key is deleted.  So a key that is
+ * only checked has none: a reader that met its item in state OLD, of an earlier transaction
+ * that was taken back, would take it for deleted.
+ */
 static void write_scratch(struct txn *t)
 {
 	struct layout_txn *e = t->worker->scratch->txn;
@@ -42,6 +53,8 @@ static void write_scratch(struct txn *t)
 	memset(e, 0, sizeof t->worker->scratch->txn);
 	for (unsigned i = 0; i < t->count; i++) {
 		const struct txn_key *k = &t->key[i];
+		if (!txn_key_changes(k))
+			continue;
 		e[i] = (struct layout_txn){
 			.version = t->version,
 			.old_word = k->old_word,
@@ -103,8 +116,14 @@ static void set_old(struct txn *t, enum layout_kind kind, bool pending)
 	}
 }
 
+/*
+ * `committed` only grows: readers rely on that.  Versions are drawn in the order in which
+ * transactions are sent to the disk, and they come back in it.  One that changes nothing
+ * does not wait for the disk, would overtake those that do, and has nothing to publish.
+ */
 bool txn_publish(struct txn *t)
 {
+	assert(t->version > t->worker->scratch->committed);
 	write_scratch(t);
 	set_old(t, LAYOUT_OLD, true);
 	for (unsigned i = 0; i < t->count; i++) {

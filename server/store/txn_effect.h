@@ -40,7 +40,9 @@ bool txn_find(struct txn *t, const struct store_change *key, struct index_spot *
 
 /* Everything is as before, and nothing of it was ever visible. */
 void txn_undo(struct txn *t);
-/* Takes effect.  False: no memory for an entry, and nothing is visible. */
+/* Whether the key will be another than it is: it is not only checked, nor absent and deleted. */
+bool txn_key_changes(const struct txn_key *key);
+/* Takes effect; at least one key changes.  False: no memory for an entry, and nothing is visible. */
 bool txn_publish(struct txn *t);
 /* Then every state as outside of transactions, and the marks and the scratch are free. */
 void txn_finish(struct txn *t);

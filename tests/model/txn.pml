@@ -14,6 +14,9 @@
  *   serialisable    at that instant the keys are what the transaction read
  *   no cycle        with kvd stopped at any step each GET ends (pan -l)
  *
+ * A key may be one that the transaction only checks.  -DDURABLE: its records go to the disk
+ * before it takes effect; meanwhile the worker may do another one, that only checks.
+ *
  * -DPASSES: read-only transactions over three keys, by two passes of GETs; GETs are
  * instants here.
  */
@@ -77,7 +80,7 @@ inline release(place1)
 proctype transactions()
 {
 	byte txns, read[2], old[2], made[2], t, place;
-	bool delete[2], fails;
+	bool delete[2], check[2], writes[2], fails;
 
 	do
 	:: txns < TXNS ->
@@ -85,8 +88,8 @@ proctype transactions()
 		/* The client's reads, at two instants. */
 		read[0] = STATE(now, 0);
 		read[1] = STATE(now, 1);
-		if :: delete[0] = true :: skip fi;
-		if :: delete[1] = true :: skip fi;
+		if :: delete[0] = true :: check[0] = true :: skip fi;
+		if :: delete[1] = true :: !check[0] -> check[1] = true :: skip fi;
 		/* No memory for an index entry: it is taken back after it was published. */
 		if :: fails = true :: skip fi;
 
@@ -108,12 +111,12 @@ proctype transactions()
 		};
 		d_step {
 			if
-			:: !delete[0] -> allocate(place); made[0] = place + 1;
+			:: !delete[0] && !check[0] -> allocate(place); made[0] = place + 1;
 				key[place] = 0; ver[place] = t; kind[place] = NEW
 			:: else
 			fi;
 			if
-			:: !delete[1] -> allocate(place); made[1] = place + 1;
+			:: !delete[1] && !check[1] -> allocate(place); made[1] = place + 1;
 				key[place] = 1; ver[place] = t; kind[place] = NEW
 			:: else
 			fi;
@@ -130,25 +133,49 @@ proctype transactions()
 		}
 		goto finished;
 #endif
+#ifdef DURABLE
+		/* The records are on their way to the disk, and the worker does another one,
+		 * over other keys, that only checks. */
+		if
+		:: skip
+		:: d_step {
+			versions++;
+#ifdef MUTATE_check_commits /* as if it had an effect */
+			s_ver[0] = 0; s_ver[1] = 0; committed = versions
+#endif
+		}
+		fi;
+#endif
 		d_step { s_ver[0] = 0; s_ver[1] = 0 } /* no entry */
+#ifdef MUTATE_check_entry /* nothing new there: as if it were deleted */
+		writes[0] = true; writes[1] = true;
+#else
+		writes[0] = !check[0]; writes[1] = !check[1];
+#endif
 		d_step {
-			s_ver[0] = t; s_old[0] = old[0]; s_new[0] = made[0];
-			s_oldver[0] = (old[0] -> ver[old[0] - 1] : 0)
+			if
+			:: writes[0] -> s_ver[0] = t; s_old[0] = old[0]; s_new[0] = made[0];
+				s_oldver[0] = (old[0] -> ver[old[0] - 1] : 0)
+			:: else
+			fi
 		}
 		d_step {
-			s_ver[1] = t; s_old[1] = old[1]; s_new[1] = made[1];
-			s_oldver[1] = (old[1] -> ver[old[1] - 1] : 0)
+			if
+			:: writes[1] -> s_ver[1] = t; s_old[1] = old[1]; s_new[1] = made[1];
+				s_oldver[1] = (old[1] -> ver[old[1] - 1] : 0)
+			:: else
+			fi
 		}
 #ifdef MUTATE_old_live
 		/* Old items stay live until they are dead. */
 #else
-		if :: old[0] -> kind[old[0] - 1] = OLD :: else fi;
-		if :: old[1] -> kind[old[1] - 1] = OLD :: else fi;
+		if :: old[0] && !check[0] -> kind[old[0] - 1] = OLD :: else fi;
+		if :: old[1] && !check[1] -> kind[old[1] - 1] = OLD :: else fi;
 #endif
 		if :: made[0] -> entry[0] = made[0] :: else fi;
 		if
 		:: fails ->
-			entry[0] = old[0];
+			if :: made[0] -> entry[0] = old[0] :: else fi;
 			if :: old[0] -> kind[old[0] - 1] = LIVE :: else fi;
 			if :: old[1] -> kind[old[1] - 1] = LIVE :: else fi;
 			goto undo
@@ -159,16 +186,17 @@ proctype transactions()
 			committed = t; /* the point of effect */
 			assert(STATE(now, 0) == read[0] && STATE(now, 1) == read[1]);
 			now++;
-			state[now] = (made[0] -> t : ABSENT) + 16 * (made[1] -> t : ABSENT)
+			state[now] = (check[0] -> read[0] : (made[0] -> t : ABSENT)) +
+				     16 * (check[1] -> read[1] : (made[1] -> t : ABSENT))
 		}
 		if
 		:: old[0] && made[0] -> kind[old[0] - 1] = DEAD
-		:: old[0] && !made[0] -> kind[old[0] - 1] = DELETED; entry[0] = 0
+		:: old[0] && delete[0] -> kind[old[0] - 1] = DELETED; entry[0] = 0
 		:: else
 		fi;
 		if
 		:: old[1] && made[1] -> kind[old[1] - 1] = DEAD
-		:: old[1] && !made[1] -> kind[old[1] - 1] = DELETED; entry[1] = 0
+		:: old[1] && delete[1] -> kind[old[1] - 1] = DELETED; entry[1] = 0
 		:: else
 		fi;
 		if :: made[0] -> kind[made[0] - 1] = LIVE :: else fi;
@@ -177,14 +205,18 @@ proctype transactions()
 finished:
 #endif
 		atomic { mark[0] = false; mark[1] = false };
-		d_step { release(old[0]); release(old[1]) }
+		d_step {
+			if :: !check[0] -> release(old[0]) :: else fi;
+			if :: !check[1] -> release(old[1]) :: else fi
+		}
 		goto reset;
 undo:
 		atomic { release(made[0]); release(made[1]); mark[0] = false; mark[1] = false };
 reset:
 		atomic {
 			read[0] = 0; read[1] = 0; old[0] = 0; old[1] = 0; made[0] = 0; made[1] = 0;
-			delete[0] = false; delete[1] = false; fails = false; t = 0
+			delete[0] = false; delete[1] = false; check[0] = false; check[1] = false;
+			writes[0] = false; writes[1] = false; fails = false; t = 0
 		}
 	:: txns == TXNS -> break
 	od
