@@ -6,17 +6,17 @@
  * is made in that one's protection domain, on its worker with the fewest connections, and
  * brought to RTS without any remote right -> handed to the worker -> accepted.
  *
- * Limits: on connections, on those an address may begin (server/access/rate_limit.c), on those that have not
- * said a good hello (HANDSHAKES_PART: the eldest makes room).
+ * Limits: on connections, on those an address may begin (server/access/rate_limit.c), on
+ * those that have not said a good hello (HANDSHAKES_PART: the eldest makes room).
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/auth/auth.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
-#include "common/auth/auth.h"
 #include "server/access/rate_limit.h"
 #include "server/host/conns.h"
 #include "server/host/host.h"

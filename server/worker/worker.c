@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
