@@ -25,13 +25,24 @@ static void render(struct addr *addr)
 	}
 }
 
+const char *addr_server_default(void)
+{
+	const char *named = secure_getenv("KVD_SERVER");
+
+	return named && *named ? named : ADDR_SERVER_DEFAULT;
+}
+
 /* Splits text into host and port; the port keeps its default if there is none. */
 static int split(const char *text, char *host, size_t host_bytes, const char **port)
 {
 	const char *end, *colon = strrchr(text, ':');
 
 	*port = NULL;
-	if (text[0] == '[') {
+	if (*text && !text[strspn(text, "0123456789")]) { /* getaddrinfo(3) takes 17480 for 0.0.68.72 */
+		*port = text;
+		text = "127.0.0.1";
+		end = text + strlen(text);
+	} else if (text[0] == '[') {
 		text++;
 		end = strchr(text, ']');
 		if (!end || (end[1] && end[1] != ':'))

@@ -11,6 +11,7 @@
 #include "common/err.h"
 
 #define ADDR_PORT_DEFAULT 7480
+#define ADDR_SERVER_DEFAULT "127.0.0.1:7480"
 #define ADDR_TEXT_BYTES 96 /* a client puts "/NAMESPACE" behind it */
 
 struct addr {
@@ -22,8 +23,12 @@ struct addr {
 	char text[ADDR_TEXT_BYTES]; /* numeric, with the port */
 };
 
+/* Which kvd a program means that is told none: $KVD_SERVER, else ADDR_SERVER_DEFAULT. */
+const char *addr_server_default(void);
+
 /*
- * "host", "host:port", "[v6]:port", "v6".  Looks host names up, so may block.
+ * "host", "host:port", "[v6]:port", "v6", and digits alone are a port of 127.0.0.1.  Looks
+ * host names up, so may block.
  * 0, or after setting err -1: it is no address, or ADDR_UNKNOWN: no such host.
  */
 #define ADDR_UNKNOWN (-2)

@@ -32,7 +32,7 @@ _kvcli_options()
 	ping) echo '--count --help' ;;
 	top) echo '--interval --count --help' ;;
 	stats) echo '--json --help' ;;
-	user) echo '--users --help' ;;
+	user) echo '--users --output --help' ;;
 	counters) echo '--all --help' ;;
 	*) echo '--help' ;;
 	esac

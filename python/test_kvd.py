@@ -214,6 +214,16 @@ class Test(unittest.TestCase):
         self.assertIn("device", self.store.client.device)
         self.assertRegex(kvd.version(), r"^\d+\.\d+\.\d+$")
 
+    def test_default_server(self) -> None:
+        """The one that KVD_SERVER names."""
+        os.environ["KVD_SERVER"] = ADDR
+        try:
+            with kvd.connect() as store:
+                store["key"] = b"there"
+        finally:
+            del os.environ["KVD_SERVER"]
+        self.assertEqual(self.store["key"], b"there")
+
     def test_errors(self) -> None:
         with self.assertRaisesRegex(kvd.Error, "connecting"):
             kvd.connect("127.0.0.1:1", timeout=0.5)

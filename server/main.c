@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "common/addr.h"
 #include "common/clock.h"
 #include "common/rdma/doctor.h"
 #include "common/log.h"
@@ -66,6 +67,16 @@ static void raise_descriptors(void)
 	}
 }
 
+/* kvd on the software device is for this machine only, whatever its address. */
+static int check_reach(const struct server *s, struct err *err)
+{
+	if (!s->verbs->soft || addr_is_loopback(&s->addr) || s->options->device)
+		return 0;
+	return err_set(err, -1, "--listen %s: this machine has no RDMA device, so that no other machine "
+		       "could reach kvd there; the software device serves this machine alone: leave "
+		       "--listen out, or say --device soft", s->options->listen);
+}
+
 static int open_device(struct host *h, struct err *err)
 {
 	struct server *s = h->servers;
@@ -76,6 +87,8 @@ static int open_device(struct host *h, struct err *err)
 	    device_choose(&s->device, spec, &s->addr, err))
 		return -1;
 	s->verbs = s->device.verbs;
+	if (check_reach(s, err))
+		return -1;
 	if (listen_start(h, err) || link_query(s->verbs, s->ctx, s->port, &s->limits, err))
 		return -1;
 	if (!s->limits.atomics)
@@ -175,6 +188,9 @@ static void say_ready(const struct host *h)
 	char size[32], addresses[LISTENERS_MAX * (ADDR_TEXT_BYTES + 2)];
 
 	log_info("%s", s->device.line);
+	if (s->verbs->soft && !addr_is_loopback(&s->addr))
+		log_warn("the software device serves this machine alone: no other one reaches %s",
+			 s->addr.text);
 	say_who(s);
 	if (!s->durable)
 		log_info("not durable: what is stored is gone when kvd ends (see --data-dir)");

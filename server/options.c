@@ -5,6 +5,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/addr.h"
 #include "common/auth/file.h"
@@ -21,7 +22,7 @@
 static void print_help(const struct opt *table)
 {
 	printf("kvd - key-value store for RDMA networks\n"
-	       "usage: kvd [OPTION]...\n       kvd init --users FILE [--user NAME]\n\n");
+	       "usage: kvd [OPTION]...\n       kvd init --users FILE [--user NAME] [--output FILE]\n\n");
 	opt_print_help(table);
 	printf("\nTry it: kvd & kvcli put name Ada; kvcli get name.  Manual: kvd(8).\n");
 }
@@ -47,6 +48,8 @@ static int arg_count;
 static char **args;
 
 #define TABLE_MAX 40
+#define LAG_MS_DEFAULT 100
+#define UNSET (-1) /* the default, for what needs another option */
 
 struct flags {
 	bool help, version, check;
@@ -62,7 +65,7 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 
 	*o = (struct options){ .listen = "127.0.0.1:7480", .memory_bytes = 1ull << 30,
 			       .connections = 2500, .handshakes = 1000, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO,
-			       .durable = { .durability = DURABILITY_SYNC, .lag_ms = 100 } };
+			       .durable = { .durability = UNSET, .lag_ms = UNSET } };
 	const struct opt all[] = {
 		{ "listen", 'l', OPT_STRING, &o->listen, 0, 0, NULL, "ADDR[:PORT],...",
 		  "serve these addresses (127.0.0.1:7480; port 0: any)" },
@@ -72,15 +75,15 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		  "cm; tcp: for RDMA networks without IP addresses (cm)" },
 		{ "memory", 'm', OPT_SIZE, &o->memory_bytes, TABLE_BYTES_MIN,
 		  (int64_t)LAYOUT_TABLE_BYTES_MAX, NULL, "SIZE",
-		  "memory for index and values, all of it registered (1G)" },
+		  "for index and values, all of it registered (1G)" },
 		{ "workers", 'w', OPT_INT, &o->workers, 0, LAYOUT_WORKERS_MAX, NULL, "N",
-		  "worker threads; 0: half the node's CPUs, at most 4 (0)" },
+		  "worker threads; 0: half the CPUs, at most 4 (0)" },
 		{ "poll", 'p', OPT_CHOICE, &o->poll, 0, 0, polls, "HOW",
-		  "how workers wait: adaptive, busy or event (adaptive)" },
+		  "workers wait: adaptive, busy or event (adaptive)" },
 		{ "connections", 'c', OPT_INT, &o->connections, 1, 100000, NULL, "N",
 		  "connections at the most (2500)" },
 		{ "lease", 0, OPT_INT, &o->lease_ms, 10, 3600000, NULL, "MS",
-		  "how long a lock is held that others wait for (10000)" },
+		  "how long a wanted lock is held (10000)" },
 		{ "users", 'u', OPT_STRING, &o->users, 0, 0, NULL, "FILE",
 		  "only its users may connect (see kvd init)" },
 		{ "user", 0, OPT_STRING, &o->user, 0, 0, NULL, "NAME",
@@ -88,7 +91,7 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		{ "insecure", 0, OPT_FLAG, &o->insecure, 0, 0, NULL, NULL,
 		  "serve other machines even without users" },
 		{ "handshakes", 0, OPT_INT, &o->handshakes, 0, 1000000, NULL, "N",
-		  "connections that one address may begin a second; 0: any (1000)" },
+		  "of one address a second; 0: any number (1000)" },
 		{ "namespace", 0, OPT_LIST, &o->namespace_list, 0, 0, NULL, "SPEC",
 		  "one more table: NAME:memory=SIZE,users=FILE,workers=N" },
 		{ "data-dir", 0, OPT_STRING, &o->durable.dir, 0, 0, NULL, "DIR",
@@ -98,7 +101,7 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		{ "durability-lag", 0, OPT_INT, &o->durable.lag_ms, 1, 60000, NULL, "MS",
 		  "async: how often the disk is synced; so much may be lost (100)" },
 		{ "evict", 0, OPT_FLAG, &o->evict, 0, 0, NULL, NULL,
-		  "be a cache: when memory is full, remove the keys used least" },
+		  "when memory is full, remove the keys used least" },
 		{ "ready-file", 0, OPT_STRING, &o->ready_file, 0, 0, NULL, "PATH",
 		  "write ADDR:PORT there once it serves" },
 		{ "check", 0, OPT_FLAG, &o->check, 0, 0, NULL, NULL,
@@ -124,9 +127,42 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 	memcpy(table, all, sizeof all);
 }
 
+/* Says what can only be a mistake, and sets the defaults of what was told nothing of. */
+static int settle(struct options *o, char *error, size_t error_bytes)
+{
+	struct durable_options *d = &o->durable;
+
+	if (!d->dir && (d->durability != UNSET || d->lag_ms != UNSET)) {
+		snprintf(error, error_bytes, "%s: nothing is durable without --data-dir: say in which "
+			 "folder to keep it",
+			 d->durability != UNSET ? "--durability" : "--durability-lag");
+		return -1;
+	}
+	if (d->durability == UNSET)
+		d->durability = DURABILITY_SYNC;
+	if (d->lag_ms == UNSET)
+		d->lag_ms = LAG_MS_DEFAULT;
+	return 0;
+}
+
+/* All tables against the memory of this machine: more of it can't be registered. */
+static int check_memory(const struct options *o, char *error, size_t error_bytes)
+{
+	uint64_t wanted = options_memory_bytes(o);
+	uint64_t there = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	char size[32], all[32];
+
+	if (wanted <= there)
+		return 0;
+	snprintf(error, error_bytes, "--memory: this machine has %s, and %s %s wanted",
+		 opt_format_size(there, all, sizeof all), opt_format_size(wanted, size, sizeof size),
+		 o->namespace_count ? "for all namespaces are" : "are");
+	return -1;
+}
+
 /* The command line, then the file that it names, then it again, so that it wins. */
-static int read_all(const struct opt *table, const struct options *o, const struct flags *f,
-		    char *error, size_t error_bytes)
+static int read_table(const struct opt *table, const struct options *o, const struct flags *f,
+		      char *error, size_t error_bytes)
 {
 	int first = opt_parse(table, arg_count, args, error, error_bytes);
 
@@ -137,12 +173,16 @@ static int read_all(const struct opt *table, const struct options *o, const stru
 			 args[first]);
 		return -1;
 	}
-	if (!o->config)
-		return 0;
-	return opt_read_file(table, o->config, error, error_bytes) < 0 ||
-			       opt_parse(table, arg_count, args, error, error_bytes) < 0
-		       ? -1
-		       : 0;
+	if (o->config && (opt_read_file(table, o->config, error, error_bytes) < 0 ||
+			  opt_parse(table, arg_count, args, error, error_bytes) < 0))
+		return -1;
+	return 0;
+}
+
+static int read_all(const struct opt *table, struct options *o, const struct flags *f,
+		    char *error, size_t error_bytes)
+{
+	return read_table(table, o, f, error, error_bytes) || settle(o, error, error_bytes);
 }
 
 static int read_namespaces(struct options *o, char *error, size_t error_bytes)
@@ -228,7 +268,8 @@ int options_parse(struct options *o, int argc, char **argv, int *status)
 	args = argv;
 	make_table(table, o, &f);
 	if (read_all(table, o, &f, error, sizeof error) ||
-	    read_namespaces(o, error, sizeof error)) {
+	    read_namespaces(o, error, sizeof error) ||
+	    (!f.help && !f.version && check_memory(o, error, sizeof error))) {
 		fprintf(stderr, "kvd: %s\nTry 'kvd --help'.\n", error);
 		*status = 2;
 		return 1;

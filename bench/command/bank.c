@@ -24,6 +24,7 @@
 #include "bench/run/options.h"
 #include "bench/workload/random.h"
 #include "client/kvd.h"
+#include "common/addr.h"
 #include "common/opt.h"
 
 #define BALANCE 1000
@@ -44,7 +45,8 @@ static struct {
 } o;
 
 static const struct opt table[] = {
-	{ "server", 's', OPT_STRING, &o.server, 0, 0, NULL, "ADDR[:PORT]", "kvd (127.0.0.1:7480)" },
+	{ "server", 's', OPT_STRING, &o.server, 0, 0, NULL, "ADDR[:PORT]", 
+	  "kvd ($KVD_SERVER, 127.0.0.1:7480)" },
 	{ "device", 0, OPT_STRING, &o.device, 0, 0, NULL, "NAME",
 	  "RDMA device; soft: the software device" },
 	{ "credentials", 0, OPT_STRING, &o.credentials, 0, 0, NULL, "FILE",
@@ -432,7 +434,7 @@ static int run(struct bank *b)
 static int parse(int argc, char **argv, struct err *err)
 {
 	memset(&o, 0, sizeof o);
-	o.server = OPTIONS_SERVER_DEFAULT;
+	o.server = addr_server_default();
 	o.threads = 2;
 	o.accounts = 1000;
 	o.seconds = 10;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/addr.h"
+
 #define THREADS_MAX 1024
 #define DEPTH_MAX 128 /* of a session of libkvd */
 #define TIMEOUT_SECONDS_MAX 3600
@@ -35,7 +37,7 @@ static const char *property_file, *property, *stores_socket;
 #define OPTIONS_SERVER                                                                             \
 	{ .name = "", .help = "Server:" },                                                         \
 	{ "server", 's', OPT_STRING, &V->server, 0, 0, NULL, "ADDR[:PORT]",                        \
-	  "kvd (127.0.0.1:7480), or noop: for none" },                                             \
+	  "kvd ($KVD_SERVER, 127.0.0.1:7480), or noop: for none" },                                             \
 	{ "device", 0, OPT_STRING, &V->device, 0, 0, NULL, "NAME",                                 \
 	  "RDMA device; soft: the software device" },                                              \
 	{ "credentials", 0, OPT_STRING, &V->credentials, 0, 0, NULL, "FILE",                       \
@@ -209,7 +211,7 @@ int options_parse(const struct opt *table, int argc, char **argv, struct err *er
 	int operand;
 
 	memset(V, 0, sizeof *V);
-	V->server = OPTIONS_SERVER_DEFAULT;
+	V->server = addr_server_default();
 	V->depth = 1;
 	V->seed = 1;
 	V->timeout_seconds = 5;

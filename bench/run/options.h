@@ -13,7 +13,6 @@
 #include "common/opt.h"
 
 #define OPTIONS_SECONDS_MAX (366 * 24 * 3600)
-#define OPTIONS_SERVER_DEFAULT "127.0.0.1:7480"
 
 struct options {
 	/* As given; 0 and NULL: not given. */

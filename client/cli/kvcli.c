@@ -15,6 +15,7 @@
 #include "client/cli/session/session.h"
 #include "client/cli/shell.h"
 #include "client/cli/text/args.h"
+#include "common/addr.h"
 #include "common/opt.h"
 #include "common/rdma/device.h"
 
@@ -29,7 +30,7 @@ static int parse_options(struct options *o, int argc, char **argv, char *error, 
 {
 	const struct opt table[] = {
 		{ "server", 's', OPT_STRING, &o->server, 0, 0, NULL, "ADDR[:PORT]",
-		  "kvd; default 127.0.0.1:7480" },
+		  "kvd; default $KVD_SERVER or 127.0.0.1:7480" },
 		{ "device", 'd', OPT_STRING, &o->device, 0, 0, NULL, "NAME",
 		  "RDMA device, or soft; default: by address" },
 		{ "bootstrap", 'b', OPT_STRING, &o->bootstrap, 0, 0, NULL, "HOW",
@@ -99,7 +100,7 @@ static int finish(struct cli *cli, int status)
 
 int main(int argc, char **argv)
 {
-	struct cli cli = { .server = "127.0.0.1:7480", .timeout_ms = TIMEOUT_MS };
+	struct cli cli = { .server = addr_server_default(), .timeout_ms = TIMEOUT_MS };
 	struct options o = { 0 };
 	char error[512], device[192];
 	int first;

@@ -57,8 +57,8 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 			return err_set_errno(err, KVD_ECONNECT, errno, "%s to %s", step, to);
 		if (now >= deadline_ns)
 			return err_set(err, KVD_ECONNECT,
-				       "%s to %s: no answer within %d ms (is the host up and the port "
-				       "right?)", step, to, s->attempt_ms);
+				       "%s to %s: no answer within %u ms: is kvd running there, and is the "
+				       "port right?", step, to, (unsigned)(e->time.limit_ns / 1000000));
 		poll(&fd, 1, (int)((deadline_ns - now) / 1000000) + 1);
 	}
 	enum rdma_cm_event_type got = event->event;

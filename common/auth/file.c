@@ -398,3 +398,30 @@ void credentials_format(const struct credentials *c, char *buf)
 		 server);
 	auth_wipe(secret, sizeof secret);
 }
+
+int credentials_create(const char *path, struct err *err)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0 && errno == EEXIST)
+		return err_set(err, -1, "%s is there already: it stays as it is", path);
+	return fd < 0 ? err_set_errno(err, -1, errno, "can't write %s", path) : fd;
+}
+
+int credentials_write(const struct credentials *c, int fd, const char *path, struct err *err)
+{
+	char line[CREDENTIALS_BYTES_MAX];
+
+	credentials_format(c, line);
+	bool ok = dprintf(fd, "%s\n", line) > 0 && fsync(fd) == 0;
+	int error = errno;
+	auth_wipe(line, sizeof line);
+	if (close(fd) && ok) {
+		ok = false;
+		error = errno;
+	}
+	if (ok)
+		return 0;
+	unlink(path);
+	return err_set_errno(err, -1, error, "can't write %s", path);
+}

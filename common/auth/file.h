@@ -76,5 +76,11 @@ int credentials_parse(const char *text, size_t bytes, const char *what, struct c
 int credentials_load(const char *path, struct credentials *c, struct err *err);
 /* Into buf of CREDENTIALS_BYTES_MAX, without a line's end. */
 void credentials_format(const struct credentials *c, char *buf);
+/* The descriptor of a new file of mode 0600, for credentials_write(); or -1 after setting
+ * err: what is there, if only a link, is never written to. */
+int credentials_create(const char *path, struct err *err);
+/* One line, on disk; it closes fd, and a file that can't be written goes away.  0, or -1
+ * after setting err. */
+int credentials_write(const struct credentials *c, int fd, const char *path, struct err *err);
 
 #endif

@@ -193,32 +193,41 @@ void link_conn_param(struct rdma_conn_param *param, const struct ibv_qp *qp,
 	};
 }
 
-const char *link_event_words(const struct rdma_cm_event *event, char *buf, size_t buf_bytes)
+/* What it means to people; NULL: the event's name says it. */
+static const char *event_reason(const struct rdma_cm_event *event)
 {
-	const char *more = "";
-
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		more = ": no route to the address through an RDMA device";
-		break;
+		return "no route to the address through an RDMA device";
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		more = ": the address has no RDMA route";
-		break;
+		return "the address has no RDMA route";
 	case RDMA_CM_EVENT_UNREACHABLE:
-		more = event->status == -ECONNREFUSED ? ": nothing listens on that port"
-						      : ": the host does not answer";
-		break;
+		return event->status == -ECONNREFUSED ? "nothing listens on that port: is kvd running?"
+						      : "the host does not answer";
 	case RDMA_CM_EVENT_REJECTED:
-		more = event->status == 8 ? ": nothing listens on that port" : ": refused by the peer";
-		break;
+		return event->status == 8 ? "nothing listens on that port: is kvd running?"
+					  : "the peer refused it";
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		return "the connection failed while it was made";
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return "the RDMA device was taken away";
 	default:
-		break;
+		return NULL;
 	}
+}
+
+const char *link_event_words(const struct rdma_cm_event *event, char *buf, size_t buf_bytes)
+{
+	const char *reason = event_reason(event), *name = rdma_event_str(event->event);
+	char status[128];
+
 	if (event->status < 0)
-		snprintf(buf, buf_bytes, "%s (%s)%s", rdma_event_str(event->event),
-			 strerror(-event->status), more);
+		snprintf(status, sizeof status, "%s", strerror(-event->status));
 	else
-		snprintf(buf, buf_bytes, "%s (status %d)%s", rdma_event_str(event->event),
-			 event->status, more);
+		snprintf(status, sizeof status, "status %d", event->status);
+	if (reason)
+		snprintf(buf, buf_bytes, "%s (%s, %s)", reason, name, status);
+	else
+		snprintf(buf, buf_bytes, "%s, %s", name, status);
 	return buf;
 }

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence, Tuple, Union
 
@@ -157,7 +158,7 @@ class Client:
 
     def __init__(
         self,
-        server: str = "127.0.0.1:7480",
+        server: str | None = None,
         *,
         device: str | None = None,
         timeout: float | None = None,
@@ -165,10 +166,12 @@ class Client:
         credentials: str | None = None,
         namespace: str | None = None,
     ) -> None:
-        """`device`: an RDMA device by name, or "soft". `timeout`: of each call, in
+        """`server`: by default what KVD_SERVER in the environment names, or
+        127.0.0.1:7480. `device`: an RDMA device by name, or "soft". `timeout`: of each call, in
         seconds. `depth`: operations in flight of one session. `credentials`: path of
         the file that says who the client is; "" for nobody. `namespace`: which of the
         server's tables, where no "/NAME" stands behind its address."""
+        server = server or os.environ.get("KVD_SERVER") or "127.0.0.1:7480"
         options = _lib.Options(size=ctypes.sizeof(_lib.Options), depth=depth)
         options.device = None if device is None else device.encode()
         options.credentials = None if credentials is None else credentials.encode()
@@ -602,7 +605,7 @@ class Session:
         return isinstance(key, (str, bytes)) and self.exists(key)
 
 
-def connect(server: str = "127.0.0.1:7480", **options: Any) -> Session:
+def connect(server: str | None = None, **options: Any) -> Session:
     """A session with a client of its own; options as of Client."""
     client = Client(server, **options)
     try:

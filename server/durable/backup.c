@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -42,9 +43,24 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* Whether the folder is there that the backup's is to be made in; its name in `parent`. */
+static bool has_parent(const char *path, char *parent, size_t parent_bytes)
+{
+	struct stat st;
+
+	snprintf(parent, parent_bytes, "%s", path);
+	for (size_t n = strlen(parent); n > 1 && parent[n - 1] == '/';)
+		parent[--n] = '\0';
+	char *slash = strrchr(parent, '/');
+	slash[slash == parent] = '\0';
+	return stat(parent, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* What is wrong with it, or NULL. */
 static const char *check_path(const char *path, char *text, size_t text_bytes)
 {
+	char parent[sizeof ((struct backup *)0)->path];
+
 	if (path[0] != '/')
 		snprintf(text, text_bytes, "%s: the folder is one of kvd's machine, so name it from / on",
 			 path);
@@ -52,6 +68,9 @@ static const char *check_path(const char *path, char *text, size_t text_bytes)
 		snprintf(text, text_bytes, "the path is too long");
 	else if (access(path, F_OK) == 0)
 		snprintf(text, text_bytes, "%s is there already: name a new folder", path);
+	else if (!has_parent(path, parent, sizeof parent))
+		snprintf(text, text_bytes, "%s: there is no folder %s on kvd's machine: make it first",
+			 path, parent);
 	else
 		return NULL;
 	return text;

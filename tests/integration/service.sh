@@ -14,7 +14,7 @@ expect 0 kvd --check-config --config "$example"
 prints "kvd: $example: the configuration is right
 "
 # All of it in force, but what wants files of root's.
-sed -E 's/^# ([a-z-]+ = )/\1/; /^(users|user|namespace|device|data-dir) =/d' "$example" >"$tmp/all.conf"
+sed -E 's/^# ([a-z-]+ = )/\1/; /^(users|user|namespace|device|data-dir|durability|durability-lag) =/d' "$example" >"$tmp/all.conf"
 [ "$(grep -vc '^#\|^$' "$tmp/all.conf")" -ge 10 ] || fail "nothing is in force"
 expect 0 kvd --check-config --config "$tmp/all.conf"
 

@@ -82,7 +82,13 @@ struct export {
 	struct cli_window *window;
 	struct cli_progress progress;
 	int status;
+	bool unread; /* the pipe's reader left: it has what was wanted */
 };
+
+static bool export_stops(const struct export *x)
+{
+	return x->status != CLI_DONE || x->unread;
+}
 
 static void export_fail(struct export *x, int status, const char *text)
 {
@@ -96,8 +102,12 @@ static void export_fail_file(struct export *x, int error)
 {
 	char text[512];
 
-	if (!x->path && error == EPIPE)
-		x->cli->output_error = EPIPE; /* whoever reads it has what was wanted */
+	if (!x->path && error == EPIPE) {
+		x->cli->output_error = EPIPE;
+		x->unread = true;
+		cli_progress_hide(&x->progress);
+		return;
+	}
 	snprintf(text, sizeof text, "%s: %s", x->path ? x->path : "standard output",
 		 cli_value_error(error));
 	export_fail(x, CLI_USAGE, text);
@@ -109,7 +119,7 @@ static void export_answer(void *arg, const struct cli_answer *answer)
 	struct dump_item item = { answer->key, answer->key_bytes, answer->value,
 				  answer->value_bytes, answer->ttl_ms };
 
-	if (x->status != CLI_DONE || answer->result == KVD_NOT_FOUND)
+	if (export_stops(x) || answer->result == KVD_NOT_FOUND)
 		return; /* it went away since it was listed */
 	if (answer->result < 0) {
 		export_fail(x, cli_status(answer->result), answer->error);
@@ -129,9 +139,9 @@ static int export_key(void *arg, const void *key, size_t key_bytes, uint64_t val
 	(void)value_bytes;
 	if (stop_signal)
 		export_fail(x, CLI_USAGE, "interrupted");
-	if (x->status == CLI_DONE)
+	if (!export_stops(x))
 		cli_window_get(x->window, key, key_bytes, NULL);
-	return x->status != CLI_DONE;
+	return export_stops(x);
 }
 
 static void take_keys(void *arg, const char *path, const char *value)
@@ -171,7 +181,7 @@ static void export_all(struct export *x)
 	if (result < 0)
 		export_fail(x, cli_status(result), kvd_session_error(list));
 	cli_window_drain(x->window);
-	int error = x->status == CLI_DONE ? dump_end(&x->writer) : 0;
+	int error = export_stops(x) ? 0 : dump_end(&x->writer);
 	if (error)
 		export_fail_file(x, error);
 }
@@ -236,7 +246,7 @@ static int run_export(struct cli *cli, const struct cli_args *args)
 	else
 		export_all(&x);
 	export_close(&x);
-	if (x.status == CLI_DONE) {
+	if (!export_stops(&x)) {
 		cli_progress_end(&x.progress);
 		fputc('\n', x.progress.to);
 	}
@@ -274,6 +284,8 @@ struct import {
 	uint64_t stored;
 	bool failed;      /* a record was not stored: */
 	uint64_t failed_at;
+	bool foreign;     /* the file is no export */
+	bool hopeless;    /* it is damaged: there is no going on */
 	int status;
 	char why[1024];
 };
@@ -317,6 +329,8 @@ static bool import_item(struct import *m, const struct dump_item *item)
 static void import_stopped(struct import *m, enum dump_got got)
 {
 	m->status = CLI_USAGE;
+	m->foreign = got == DUMP_FOREIGN;
+	m->hopeless = got != DUMP_STOPPED;
 	if (got == DUMP_STOPPED)
 		snprintf(m->why, sizeof m->why, "interrupted");
 	else if (got == DUMP_CUT)
@@ -324,6 +338,8 @@ static void import_stopped(struct import *m, enum dump_got got)
 	else if (got == DUMP_FAILED)
 		snprintf(m->why, sizeof m->why, "%s can't be read: %s", m->name,
 			 strerror(m->reader.error));
+	else if (got == DUMP_FOREIGN)
+		snprintf(m->why, sizeof m->why, "%s is no export: %s", m->name, m->reader.why);
 	else
 		snprintf(m->why, sizeof m->why, "the file is damaged at byte %" PRIu64 ": %s",
 			 m->reader.begin, m->reader.why);
@@ -346,10 +362,23 @@ static void import_all(struct import *m, int fd, uint64_t from)
 		import_stopped(m, got);
 }
 
+/* The command that goes on at a byte of the file; with the server, unless a shell has it. */
+static void go_on(const struct import *m, uint64_t at, char *text, size_t text_bytes)
+{
+	const bool shell = m->cli->shell;
+	char server[256] = "";
+
+	if (!shell)
+		snprintf(server, sizeof server, "kvcli -s %s ", m->cli->server);
+	snprintf(text, text_bytes, ". To go on from there: %simport '%s' --from %" PRIu64, server,
+		 m->name, at);
+}
+
 /* What is to be done to go on. */
 static int import_report(struct import *m)
 {
 	uint64_t at = m->failed ? m->failed_at : m->reader.begin;
+	char more[1024] = "";
 
 	if (m->status == CLI_DONE) {
 		cli_progress_end(&m->progress);
@@ -357,12 +386,15 @@ static int import_report(struct import *m)
 		return CLI_DONE;
 	}
 	cli_progress_hide(&m->progress);
+	if (m->foreign)
+		return cli_fail(m->cli, m->status, "import: %s", m->why);
 	if (m->check)
 		return cli_fail(m->cli, m->status, "import: %s; the %" PRIu64 " records before that are "
 				"right", m->why, m->stored);
-	return cli_fail(m->cli, m->status, "import: stopped after %" PRIu64 " stored record%s: "
-			"%s. To go on from there: kvcli import %s --from %" PRIu64, m->stored,
-			m->stored == 1 ? "" : "s", m->why, m->name, at);
+	if (!m->hopeless)
+		go_on(m, at, more, sizeof more);
+	return cli_fail(m->cli, m->status, "import: stopped after %" PRIu64 " stored record%s: %s%s",
+			m->stored, m->stored == 1 ? "" : "s", m->why, more);
 }
 
 static int import_file(struct cli *cli, const struct cli_args *args, char *path, uint64_t from)

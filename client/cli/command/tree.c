@@ -270,6 +270,20 @@ static void refuse_outside(struct tree *tree)
 	files->count = kept;
 }
 
+/* 0, or an errno value. */
+static int make_root(const char *folder)
+{
+	struct stat st;
+
+	if (mkdir(folder, 0777) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return errno;
+	if (stat(folder, &st) < 0)
+		return errno;
+	return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+}
+
 static int find_keys(struct tree *tree)
 {
 	const struct cli_word *prefix = tree->prefix;
@@ -282,9 +296,10 @@ static int find_keys(struct tree *tree)
 			  tree);
 	if (result < 0)
 		return cli_fail_session(tree->cli, result);
-	if (mkdir(tree->folder, 0777) < 0 && errno != EEXIST)
+	int error = make_root(tree->folder);
+	if (error)
 		return cli_fail(tree->cli, CLI_USAGE, "get-tree: %s: %s", tree->folder,
-				strerror(errno));
+				error == ENOTDIR ? "it is a file, and no folder" : strerror(error));
 	cli_files_sort(&tree->files);
 	refuse_outside(tree);
 	return CLI_DONE;

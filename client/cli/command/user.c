@@ -14,16 +14,18 @@
 #include "client/cli/text/word.h"
 #include "common/auth/file.h"
 
-enum { USER_USERS };
+enum { USER_USERS, USER_OUTPUT };
 
 static const struct cli_option user_options[] = {
 	[USER_USERS] = { "users", 'u', "FILE", "kvd's users file; default $KVD_USERS_FILE" },
+	[USER_OUTPUT] = { "output", 'o', "FILE", "credentials into this new file, of mode 600" },
 	{ 0 },
 };
 
 struct edit {
 	struct cli *cli;
 	char *path;
+	char *output;  /* where credentials go; NULL: standard output */
 	int folder_fd; /* locked: two that change the file must not meet */
 	struct users *users;
 };
@@ -41,30 +43,46 @@ static int begin(struct edit *e, struct err *err)
 	return users_load_to_edit(e->path, &e->users, err);
 }
 
-static void print_credentials(const struct edit *e, const char *name,
-			      const struct auth_secret *secret)
+static void print_credentials(const struct credentials *c)
 {
-	struct credentials c = { .secret = *secret, .server = e->users->key };
 	char line[CREDENTIALS_BYTES_MAX];
 
-	memcpy(c.name, name, strlen(name));
-	credentials_format(&c, line);
+	credentials_format(c, line);
 	puts(line);
 	auth_wipe(line, sizeof line);
-	auth_wipe(&c, sizeof c);
+}
+
+/* The file of the credentials comes first: what can't be handed out is not made. */
+static int save(struct edit *e, const struct credentials *c, struct err *err)
+{
+	int fd = e->output ? credentials_create(e->output, err) : -1;
+
+	if (e->output && fd < 0)
+		return -1;
+	if (!users_save(e->users, e->path, false, err)) {
+		if (e->output)
+			return credentials_write(c, fd, e->output, err);
+		print_credentials(c);
+		return 0;
+	}
+	if (e->output) {
+		close(fd);
+		unlink(e->output);
+	}
+	return -1;
 }
 
 /* A new user, or with ROLE_NONE a new key of an old one. */
 static int add(struct edit *e, const char *name, enum role role, struct err *err)
 {
-	struct auth_secret secret;
-	int rc = users_add(e->users, name, role, &secret, err);
+	struct credentials c = { .server = e->users->key };
+	int rc = users_add(e->users, name, role, &c.secret, err);
 
-	if (!rc)
-		rc = users_save(e->users, e->path, false, err);
-	if (!rc)
-		print_credentials(e, name, &secret);
-	auth_wipe(&secret, sizeof secret);
+	if (!rc) {
+		memcpy(c.name, name, strlen(name));
+		rc = save(e, &c, err);
+	}
+	auth_wipe(&c, sizeof c);
 	return rc;
 }
 
@@ -82,7 +100,7 @@ static int list(const struct edit *e)
 
 static int wrong_use(struct cli *cli)
 {
-	return cli_fail(cli, CLI_USAGE, "user: usage: user add NAME ROLE | user remove NAME | user "
+	return cli_fail(cli, CLI_USAGE, "user: usage: user add NAME ROLE [--output FILE] | user remove NAME | user "
 			"passwd NAME | user list; ROLE is read, write or admin");
 }
 
@@ -120,10 +138,14 @@ static int run_user(struct cli *cli, const struct cli_args *args)
 	e.path = args->given[USER_USERS] ? cli_word_string(&args->option[USER_USERS])
 		 : named		     ? strdup(named)
 					     : NULL;
+	if (args->given[USER_OUTPUT])
+		e.output = cli_word_string(&args->option[USER_OUTPUT]);
 	for (size_t i = 0; i < args->count; i++)
 		word[i] = cli_word_string(&args->operand[i]);
 	if (!e.path)
 		cli_fail(cli, CLI_USAGE, "user: --users FILE or KVD_USERS_FILE says which file");
+	else if (args->given[USER_OUTPUT] && !e.output)
+		cli_fail(cli, CLI_USAGE, "user: no memory, or a zero byte in the path");
 	else if ((args->count > 1 && !word[1]) || (args->count > 2 && !word[2]))
 		wrong_use(cli);
 	else
@@ -134,6 +156,7 @@ static int run_user(struct cli *cli, const struct cli_args *args)
 	for (size_t i = 0; i < args->count; i++)
 		free(word[i]);
 	free(e.path);
+	free(e.output);
 	return status;
 }
 
@@ -143,8 +166,8 @@ const struct cli_command cli_user = {
 	.summary = "change kvd's users",
 	.help = "Changes the users file of a kvd on this machine. kvd notices at once. ROLE is\n"
 		"read, write or admin. add makes a user, passwd a new key for a user. Both print\n"
-		"the user's credentials: one line, for a file of mode 600. remove and passwd cut\n"
-		"off the user's connections. It needs no server.",
+		"the user's credentials, or write them to a new FILE. remove and passwd cut off\n"
+		"the user's connections. It needs no server.",
 	.options = user_options,
 	.operands_min = 1,
 	.operands_max = 3,

@@ -118,6 +118,18 @@ static enum dump_got damaged(struct dump_reader *r, const char *what)
 	return DUMP_DAMAGED;
 }
 
+/* Whether what was read of the head can be the beginning of an export's. */
+static bool is_foreign(struct dump_reader *r)
+{
+	size_t bytes = r->buf.used < sizeof DUMP_MAGIC - 1 ? r->buf.used : sizeof DUMP_MAGIC - 1;
+
+	if (r->buf.used == 0)
+		snprintf(r->why, sizeof r->why, "it is empty");
+	else if (!r->json && memcmp(r->buf.data, DUMP_MAGIC, bytes) != 0)
+		snprintf(r->why, sizeof r->why, "it is neither a file of kvcli's nor lines of JSON");
+	return r->why[0] != '\0';
+}
+
 /* Up to so many bytes more into the buffer, as many as one read gives; *got of them. */
 static enum dump_got take_some(struct dump_reader *r, size_t bytes, size_t *got)
 {
@@ -178,14 +190,12 @@ enum dump_got dump_open(struct dump_reader *r, int fd, uint64_t from, const vola
 	enum dump_got got = take(r, sizeof(struct dump_head));
 
 	r->json = r->buf.used > 0 && r->buf.data[0] == '{';
-	if (got == DUMP_CUT && r->buf.used == 0)
-		return damaged(r, "it is empty");
+	if ((got == DUMP_CUT || got == DUMP_RECORD) && is_foreign(r))
+		return DUMP_FOREIGN;
 	if (got == DUMP_CUT && r->json)
 		got = DUMP_RECORD; /* a short line */
 	if (got != DUMP_RECORD)
 		return got;
-	if (!r->json && memcmp(r->buf.data, DUMP_MAGIC, 8) != 0)
-		return damaged(r, "it is no export of kvcli's, and no lines of JSON");
 	if (from > r->at) {
 		got = skip_to(r, from);
 		r->buf.used = 0;

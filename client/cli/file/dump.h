@@ -71,6 +71,7 @@ enum dump_got {
 	DUMP_END,
 	DUMP_CUT,      /* the file ends before its last block */
 	DUMP_DAMAGED,  /* `why` says what is wrong */
+	DUMP_FOREIGN,  /* it is no export; `why` says more */
 	DUMP_FAILED,   /* error is an errno value */
 	DUMP_STOPPED,  /* *stop was set */
 };
