@@ -100,7 +100,7 @@ static enum rdma_cm_event_type wait_event(struct raw_conn *c)
 
 static void share(struct raw *raw, struct rdma_cm_id *id)
 {
-	size_t bytes = RAW_SEND_BYTES + RAW_REACH + RAW_RECVS * WIRE_MESSAGE_BYTES_MAX;
+	size_t bytes = RAW_SENDS * RAW_SEND_BYTES + RAW_REACH + RAW_RECVS * WIRE_MESSAGE_BYTES_MAX;
 
 	if (raw->pd)
 		return;
@@ -113,7 +113,7 @@ static void share(struct raw *raw, struct rdma_cm_id *id)
 	raw->mr = raw->v->reg_mr(raw->pd, raw->memory, bytes, IBV_ACCESS_LOCAL_WRITE);
 	if (!raw->mr)
 		raw_die("can't register memory");
-	raw->reach = raw->memory + RAW_SEND_BYTES;
+	raw->reach = raw->memory + RAW_SENDS * RAW_SEND_BYTES;
 	raw->recv = raw->reach + RAW_REACH;
 }
 
@@ -129,7 +129,7 @@ static void post_recv(struct raw_conn *c, uint32_t i)
 static void make_queues(struct raw_conn *c)
 {
 	struct raw *raw = c->raw;
-	struct link_config config = { .send_depth = 64, .recv_depth = RAW_RECVS, .send_sge = 1 };
+	struct link_config config = { .send_depth = RAW_SENDS, .recv_depth = RAW_RECVS, .send_sge = 1 };
 	uint32_t inline_bytes;
 	struct err err;
 
@@ -239,11 +239,13 @@ bool raw_completion(struct raw_conn *c, struct ibv_wc *wc, int patience_ms)
 
 bool raw_send(struct raw_conn *c, const void *message, uint32_t bytes)
 {
-	struct ibv_sge sge = { (uintptr_t)c->raw->memory, bytes, c->raw->mr->lkey };
+	/* Used again after as many as a connection may have under way. */
+	uint8_t *place = c->raw->memory + c->raw->sent++ % RAW_SENDS * RAW_SEND_BYTES;
+	struct ibv_sge sge = { (uintptr_t)place, bytes, c->raw->mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = SEND_ID, .sg_list = &sge, .num_sge = bytes > 0,
 				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
 
-	memcpy(c->raw->memory, message, bytes);
+	memcpy(place, message, bytes);
 	return ibv_post_send(c->qp, &wr, &bad) == 0;
 }
 

@@ -14,6 +14,7 @@
 #include "common/wire.h"
 
 #define RAW_RECVS 40u
+#define RAW_SENDS 64u
 #define RAW_SEND_BYTES (2 * WIRE_MESSAGE_BYTES_MAX)
 
 /* What all connections of a process share. */
@@ -27,6 +28,7 @@ struct raw {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	uint8_t *memory; /* what is sent, what comes back one-sided, what is received */
+	unsigned sent;   /* whose places are taken in turn */
 	uint8_t *reach;  /* of RAW_REACH bytes */
 	uint8_t *recv;
 	uint64_t random;

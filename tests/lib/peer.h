@@ -30,13 +30,15 @@ struct kvd {
 
 /* Makes the folder, for files that kvd is to find at its start. */
 void kvd_folder(struct kvd *kvd);
-/*
- * Before the first peer, whose threads would not be there behind the fork.  args: options,
- * NULL behind the last; they get an address of the loopback and a readiness file.
- */
+/* A test's main() begins with this: it is the kvd, and does not return, if it was started
+ * by kvd_start(). */
+void kvd_be(int argc, char **argv);
+/* args: options, NULL behind the last; they get an address of the loopback and a readiness
+ * file. */
 void kvd_start(struct kvd *kvd, const char *const *args);
-/* Ends it in order, and removes the folder: 0 if its exit status was. */
-int kvd_stop(struct kvd *kvd);
+/* Ends it in order, and removes the folder.  Ends the test as failed if kvd did not end well:
+ * cmocka takes no notice of a group's end that failed. */
+void kvd_stop(struct kvd *kvd);
 /* A path in the folder. */
 const char *kvd_path(const struct kvd *kvd, const char *name, char *buf, size_t buf_bytes);
 

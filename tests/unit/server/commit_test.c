@@ -33,7 +33,8 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
-	return kvd_stop(&kvd);
+	kvd_stop(&kvd);
+	return 0;
 }
 
 static int enter(void **state)
@@ -222,8 +223,9 @@ static void test_backup(void **state)
 	assert_int_equal(peer_ask(&peer, &q, "a\0b", NULL), WIRE_EINVALID);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	kvd_be(argc, argv);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
 	const struct CMUnitTest tests[] = {
 		TEST(test_changes), TEST(test_txn), TEST(test_pull), TEST(test_many),

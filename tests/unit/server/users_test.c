@@ -49,7 +49,8 @@ static int end(void **state)
 {
 	(void)state;
 	users_delete(&users);
-	return kvd_stop(&kvd);
+	kvd_stop(&kvd);
+	return 0;
 }
 
 static void enter(struct peer *p, const struct credentials *who)
@@ -210,8 +211,9 @@ static void test_removed(void **state)
 	peer_leave(&r);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	kvd_be(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_roles),
 		cmocka_unit_test(test_transactions),
