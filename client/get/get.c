@@ -365,9 +365,7 @@ static void reply(struct op *op, const uint8_t *payload)
 	const struct wire_reply *r = &op->out.reply;
 	struct get *g = get_of(op);
 
-	if (r->status == WIRE_NOT_FOUND) {
-		op_done(op, KVD_NOT_FOUND);
-	} else if (r->status != WIRE_OK) {
+	if (r->status != WIRE_OK) {
 		op_done(op, request_result(op->engine, op->key_bytes, r->status));
 	} else if (g->asked_head) {
 		got_head(op, r);
