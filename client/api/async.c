@@ -24,7 +24,7 @@ int session_submit(struct kvd_session *s, const struct op_class *class, const vo
 		return rc;
 	/* An unlock that nobody waits for makes room when it is through. */
 	*op = e->in_flight + 1 < e->depth || !session_settle(s) ? op_new(e, class, key, key_bytes)
-								 : NULL;
+								: NULL;
 	if (!*op)
 		return KVD_EBUSY;
 	op_set_tag(*op, tag);

@@ -25,8 +25,10 @@ static int ask(struct kvd_session *s, const char *path, uint64_t *state)
 	if (rc)
 		return rc;
 	if (out->reply.status == WIRE_EUNSUPPORTED)
-		return err_set(session_err(s), KVD_EINVAL, "kvd at %s has no data folder: it was started "
-			       "without --data-dir", e->health.peer);
+		return err_set(session_err(s), KVD_EINVAL,
+			       "kvd at %s has no data folder: it was started "
+			       "without --data-dir",
+			       e->health.peer);
 	if (out->reply.status != WIRE_OK)
 		return err_set(session_err(s), KVD_EINVAL, "kvd at %s takes no backup (status %u)",
 			       e->health.peer, out->reply.status);
@@ -42,7 +44,8 @@ int kvd_backup(kvd_session *s, const char *path)
 	uint64_t state = WIRE_BACKUP_RUNNING;
 
 	if (!path || !*path || strlen(path) > KVD_KEY_BYTES_MAX)
-		return err_set(session_err(s), KVD_EINVAL, "the path of the backup is empty or too long");
+		return err_set(session_err(s), KVD_EINVAL,
+			       "the path of the backup is empty or too long");
 	for (;;) {
 		int rc = session_ready_alone(s);
 		if (!rc)

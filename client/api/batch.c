@@ -60,8 +60,7 @@ int kvd_mget(kvd_session *s, struct kvd_item *items, size_t count)
 	return rc ? rc : run(s, items, count, submit_get, NULL);
 }
 
-int kvd_mput(kvd_session *s, struct kvd_item *items, size_t count,
-	     const struct kvd_change *change)
+int kvd_mput(kvd_session *s, struct kvd_item *items, size_t count, const struct kvd_change *change)
 {
 	int rc = session_alone(s);
 

@@ -16,13 +16,16 @@ static int check_buffer(struct kvd_client *c, uintptr_t begin, size_t bytes)
 	if (!begin || !bytes || begin + bytes < begin)
 		return err_set(&c->err, KVD_EINVAL, "a buffer needs an address and a length");
 	if (!c->pd)
-		return err_set(&c->err, KVD_EINVAL,
-			       "memory is registered with the device that the first session opens: make "
-			       "a session before the first buffer");
+		return err_set(
+			&c->err, KVD_EINVAL,
+			"memory is registered with the device that the first session opens: make "
+			"a session before the first buffer");
 	switch (buffers_check(c->buffers, begin, bytes)) {
 	case KVD_ETOOBIG:
-		return err_set(&c->err, KVD_ETOOBIG, "a client has at most %d buffers: register "
-			       "fewer and larger ones", KVD_BUFFERS_MAX);
+		return err_set(&c->err, KVD_ETOOBIG,
+			       "a client has at most %d buffers: register "
+			       "fewer and larger ones",
+			       KVD_BUFFERS_MAX);
 	case KVD_EINVAL:
 		return err_set(&c->err, KVD_EINVAL, "a part of this memory is in a buffer already");
 	default:
@@ -39,9 +42,11 @@ static int make(struct kvd_client *c, struct kvd_buffer *buffer, size_t bytes)
 	buffer->mr = c->verbs->reg_mr(c->pd, (void *)buffer->begin, bytes,
 				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (!buffer->mr)
-		return err_set_errno(&c->err, KVD_EDEVICE, errno,
-				     "can't register a buffer of %zu bytes: the locked-memory limit may be "
-				     "too low (see 'ulimit -l')", bytes);
+		return err_set_errno(
+			&c->err, KVD_EDEVICE, errno,
+			"can't register a buffer of %zu bytes: the locked-memory limit may be "
+			"too low (see 'ulimit -l')",
+			bytes);
 	buffers_add(c->buffers, buffer->begin, bytes,
 		    &(struct buffer_keys){ buffer->mr->lkey, buffer->mr->rkey });
 	return KVD_OK;

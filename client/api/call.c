@@ -67,12 +67,13 @@ int kvd_getv(kvd_session *s, const void *key, size_t key_bytes, const struct iov
 	if (rc == KVD_OK && version)
 		*version = got.version;
 	if (rc == KVD_ESPACE)
-		err_set(session_err(s), rc, "the value has %zu bytes: the buffer is too short", got.bytes);
+		err_set(session_err(s), rc, "the value has %zu bytes: the buffer is too short",
+			got.bytes);
 	return rc;
 }
 
-int kvd_get(kvd_session *s, const void *key, size_t key_bytes, void *value,
-	    size_t value_bytes_max, size_t *value_bytes, uint64_t *version)
+int kvd_get(kvd_session *s, const void *key, size_t key_bytes, void *value, size_t value_bytes_max,
+	    size_t *value_bytes, uint64_t *version)
 {
 	struct iovec all = { value, value_bytes_max };
 
@@ -156,8 +157,10 @@ static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, s
 		return health_denied(&e->health);
 	case WIRE_EDISK:
 	case WIRE_EUNKNOWN:
-		return err_set(&e->health.err, KVD_EDISK, "the disk of kvd at %s is full or broken "
-			       "(its log says more)", e->health.peer);
+		return err_set(&e->health.err, KVD_EDISK,
+			       "the disk of kvd at %s is full or broken "
+			       "(its log says more)",
+			       e->health.peer);
 	default:
 		return err_set(&e->health.err, KVD_EPROTOCOL, "%s answered with status %u",
 			       e->health.peer, (*out)->reply.status);
@@ -223,7 +226,8 @@ int kvd_keys(kvd_session *s, const void *prefix, size_t prefix_bytes,
 	uint64_t from = 0;
 
 	if (prefix_bytes > KVD_KEY_BYTES_MAX)
-		return err_set(session_err(s), KVD_ETOOBIG, "the prefix is longer than a key may be");
+		return err_set(session_err(s), KVD_ETOOBIG,
+			       "the prefix is longer than a key may be");
 	do {
 		int rc = run_call(s, WIRE_KEYS, prefix, prefix_bytes, from, &out);
 		if (rc)

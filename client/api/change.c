@@ -27,23 +27,26 @@ static int check_change(struct kvd_session *s, const struct kvd_change *change,
 		return 0;
 	if (change->size != sizeof *change)
 		return err_set(session_err(s), KVD_EINVAL,
-			       "change.size is %zu: set it to sizeof(struct kvd_change)", change->size);
+			       "change.size is %zu: set it to sizeof(struct kvd_change)",
+			       change->size);
 	if (change->condition < KVD_ALWAYS || change->condition > KVD_IF_VERSION)
-		return err_set(session_err(s), KVD_EINVAL, "change.condition is %d: it is a KVD_IF_* or "
-			       "KVD_ALWAYS", change->condition);
+		return err_set(session_err(s), KVD_EINVAL,
+			       "change.condition is %d: it is a KVD_IF_* or "
+			       "KVD_ALWAYS",
+			       change->condition);
 	if (change->ttl_ms > KVD_TTL_MS_MAX)
 		return err_set(session_err(s), KVD_EINVAL,
 			       "change.ttl_ms is %llu: it counts from now, to a hundred years "
-			       "(%llu), and 0 is for ever", (unsigned long long)change->ttl_ms,
-			       KVD_TTL_MS_MAX);
+			       "(%llu), and 0 is for ever",
+			       (unsigned long long)change->ttl_ms, KVD_TTL_MS_MAX);
 	q->flags |= flags[change->condition];
 	q->version = change->version;
 	q->ttl_ms = change->ttl_ms;
 	return 0;
 }
 
-static int run_once(struct kvd_session *s, const void *key, size_t key_bytes,
-		    const struct ask *ask, struct changed *changed, struct kvd_receipt *sent)
+static int run_once(struct kvd_session *s, const void *key, size_t key_bytes, const struct ask *ask,
+		    struct changed *changed, struct kvd_receipt *sent)
 {
 	const struct outcome *out;
 	int rc = session_begin(s, key, key_bytes);
@@ -76,8 +79,8 @@ static int run(struct kvd_session *s, const void *key, size_t key_bytes, const s
 	return rc;
 }
 
-static int submit(struct kvd_session *s, const void *key, size_t key_bytes,
-		  const struct ask *ask, void *tag)
+static int submit(struct kvd_session *s, const void *key, size_t key_bytes, const struct ask *ask,
+		  void *tag)
 {
 	struct op *op;
 	int rc = session_submit(s, &change_class, key, key_bytes, tag, &op);
@@ -155,12 +158,13 @@ static int ask_del(struct kvd_session *s, const struct kvd_change *change, struc
 {
 	*ask = (struct ask){ .request = { .op = WIRE_DELETE } };
 	if (change && change->ttl_ms)
-		return err_set(session_err(s), KVD_EINVAL, "change.ttl_ms is set: a deletion has none");
+		return err_set(session_err(s), KVD_EINVAL,
+			       "change.ttl_ms is set: a deletion has none");
 	return check_change(s, change, &ask->request);
 }
 
-int kvd_del_with(kvd_session *s, const void *key, size_t key_bytes,
-		 const struct kvd_change *change, uint64_t *version)
+int kvd_del_with(kvd_session *s, const void *key, size_t key_bytes, const struct kvd_change *change,
+		 uint64_t *version)
 {
 	struct changed done;
 	struct ask ask;
@@ -283,8 +287,7 @@ int kvd_touch(kvd_session *s, const void *key, size_t key_bytes, uint64_t ttl_ms
 	return rc ? rc : run(s, key, key_bytes, &ask, &done);
 }
 
-int kvd_submit_touch(kvd_session *s, const void *key, size_t key_bytes, uint64_t ttl_ms,
-		     void *tag)
+int kvd_submit_touch(kvd_session *s, const void *key, size_t key_bytes, uint64_t ttl_ms, void *tag)
 {
 	struct ask ask;
 	int rc = ask_touch(s, ttl_ms, &ask);

@@ -21,10 +21,21 @@ const char *kvd_version(void)
 const char *kvd_strerror(int result)
 {
 	static const char *const words[] = {
-		"ok", "invalid argument", "out of memory", "not connected",
-		"connection lost: the change may have happened", "timed out", "the table is full",
-		"too big", "busy", "protocol error", "no RDMA device", "buffer too small",
-		"the lock was lost", "the value is not a number", "the number is out of range",
+		"ok",
+		"invalid argument",
+		"out of memory",
+		"not connected",
+		"connection lost: the change may have happened",
+		"timed out",
+		"the table is full",
+		"too big",
+		"busy",
+		"protocol error",
+		"no RDMA device",
+		"buffer too small",
+		"the lock was lost",
+		"the value is not a number",
+		"the number is out of range",
 		"denied",
 		"the server's disk is full or broken",
 	};
@@ -56,9 +67,10 @@ static int set_options(struct kvd_client *c, const struct kvd_options *options)
 		memcpy(o, options, options->size);
 	if (o->timeout_ms < 0 || o->depth < 0 || o->depth > DEPTH_MAX || o->poll < 0 ||
 	    o->poll > KVD_POLL_EVENT || o->get < 0 || o->get > KVD_GET_MESSAGE)
-		return err_set(&c->err, KVD_EINVAL,
-			       "an option is out of range (timeout_ms >= 0, depth 0 to %d, poll 0 to 2, get 0 or 1)",
-			       DEPTH_MAX);
+		return err_set(
+			&c->err, KVD_EINVAL,
+			"an option is out of range (timeout_ms >= 0, depth 0 to %d, poll 0 to 2, get 0 or 1)",
+			DEPTH_MAX);
 	if (!o->timeout_ms)
 		o->timeout_ms = TIMEOUT_MS_DEFAULT;
 	if (!o->depth)
@@ -92,7 +104,8 @@ static int set_server(struct kvd_client *c, const char *server)
 		return KVD_EINVAL;
 	if (!*space && name && *name) {
 		if (!space_name_is_good(name, strlen(name)))
-			return err_set(&c->err, KVD_EINVAL, "'%.80s' is no name of a namespace", name);
+			return err_set(&c->err, KVD_EINVAL, "'%.80s' is no name of a namespace",
+				       name);
 		strcpy(space, name);
 	}
 	int n = addr_parse_all(all, CLIENT_ADDRS_MAX, address, &c->err);

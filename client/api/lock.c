@@ -88,9 +88,11 @@ static int new_lock(struct kvd_session *s, const struct kvd_key *keys, size_t co
 			continue;
 		if (holds(&e->held, stripe[i]) || e->held.count + l->count >= LAYOUT_HELD_MAX) {
 			free(l);
-			return err_set(&e->health.err, KVD_EINVAL,
-				       "this session holds the lock of one of the keys already (keys share "
-				       "locks), or %u locks", LAYOUT_HELD_MAX);
+			return err_set(
+				&e->health.err, KVD_EINVAL,
+				"this session holds the lock of one of the keys already (keys share "
+				"locks), or %u locks",
+				LAYOUT_HELD_MAX);
 		}
 		l->part[l->count].stripe = stripe[i];
 		l->part[l->count++].token = layout_token(w->connection_id, ++e->held.counter);
@@ -131,12 +133,15 @@ static int check_locks(struct kvd_session *s, struct engine *e)
 	if (w->role < ROLE_WRITE)
 		return health_denied(&e->health); /* its queue pair has no atomics */
 	if (!c->limits.atomics)
-		return err_set(&e->health.err, KVD_EDEVICE, "%s has no atomic operations, of which locks "
+		return err_set(&e->health.err, KVD_EDEVICE,
+			       "%s has no atomic operations, of which locks "
 			       "are made: it reads and changes, but locks want another device",
 			       e->health.ctx->device->name);
 	if (!w->lock_rkey)
-		return err_set(&e->health.err, KVD_EDEVICE, "kvd at %s has no locks: its device has no "
-			       "atomic operations", e->health.peer);
+		return err_set(&e->health.err, KVD_EDEVICE,
+			       "kvd at %s has no locks: its device has no "
+			       "atomic operations",
+			       e->health.peer);
 	return 0;
 }
 
@@ -151,8 +156,10 @@ static int begin(struct kvd_session *s)
 static int wait_for(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
 {
 	struct engine *e = session_engine(s);
-	const struct wire_request ask = { .op = WIRE_LOCK, .token = token,
-					  .ttl_ms = (uint64_t)timeout_ms, .version = stripe };
+	const struct wire_request ask = { .op = WIRE_LOCK,
+					  .token = token,
+					  .ttl_ms = (uint64_t)timeout_ms,
+					  .version = stripe };
 	struct op *op = op_new(e, &call_class, NULL, 0);
 	const struct outcome *out;
 	int rc;
@@ -166,8 +173,8 @@ static int wait_for(struct kvd_session *s, uint64_t stripe, uint64_t token, int 
 	if (out->reply.status == WIRE_EBUSY)
 		return err_set(&e->health.err, KVD_EBUSY, "the lock was not free within %d ms",
 			       timeout_ms);
-	return err_set(&e->health.err, KVD_EPROTOCOL, "kvd at %s has no locks (its device has no atomics)",
-		       e->health.peer);
+	return err_set(&e->health.err, KVD_EPROTOCOL,
+		       "kvd at %s has no locks (its device has no atomics)", e->health.peer);
 }
 
 /* The compare-and-swap was lost: waits, if there is time for it. */
@@ -262,8 +269,7 @@ static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes,
 }
 
 int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_ms, void *value,
-		 size_t value_bytes_max, size_t *value_bytes, uint64_t *version,
-		 kvd_lock_t **lock)
+		 size_t value_bytes_max, size_t *value_bytes, uint64_t *version, kvd_lock_t **lock)
 {
 	const struct kvd_key one = { key, key_bytes };
 	const struct iovec to = { value, value_bytes_max };
@@ -309,8 +315,9 @@ int kvd_unlock(kvd_lock_t **lock)
 		return KVD_OK;
 	struct engine *e = session_engine(l->session);
 	if (!health_is_good(&e->health) || e->table.welcome.connection_id != l->connection_id) {
-		rc = err_set(&e->health.err, KVD_ELOST,
-			     "the connection was lost, and the lock with it: kvd gave it to others");
+		rc = err_set(
+			&e->health.err, KVD_ELOST,
+			"the connection was lost, and the lock with it: kvd gave it to others");
 		free(l);
 	} else {
 		undo(l, l->count);

@@ -22,8 +22,10 @@
 /* The connection broke, for this reason, and the lock is gone with it. */
 static int lost(struct kvd_session *s, const struct err *why)
 {
-	return err_set(session_err(s), KVD_ELOST, "the lock was lost with its connection, and nothing was "
-					   "done: %s", why->text);
+	return err_set(session_err(s), KVD_ELOST,
+		       "the lock was lost with its connection, and nothing was "
+		       "done: %s",
+		       why->text);
 }
 
 /* What became of a change whose answer is lost with the connection. */

@@ -128,10 +128,12 @@ int session_raw_read_long(kvd_session *s, const void *key, size_t key_bytes, siz
 	raw->mr = e->registrar.verbs->reg_mr(e->registrar.pd, buffer, buffer_bytes,
 					     IBV_ACCESS_LOCAL_WRITE);
 	if (!raw->mr)
-		return err_set(&e->health.err, KVD_EDEVICE, "can't register %zu bytes", buffer_bytes);
+		return err_set(&e->health.err, KVD_EDEVICE, "can't register %zu bytes",
+			       buffer_bytes);
 	for (; at < bytes; at += max)
-		add_read(raw, layout_word_offset(word, e->table.unit_mask) + at, (char *)buffer + at,
-			 (uint32_t)(bytes - at < max ? bytes - at : max), raw->mr->lkey);
+		add_read(raw, layout_word_offset(word, e->table.unit_mask) + at,
+			 (char *)buffer + at, (uint32_t)(bytes - at < max ? bytes - at : max),
+			 raw->mr->lkey);
 	return KVD_OK;
 }
 

@@ -26,8 +26,8 @@ static int new_memory(struct kvd_session *s)
 	size_t ops = e->depth * sizeof(struct op_memory);
 
 	s->memory_bytes = ops + (size_t)e->rx_count * RX_STRIDE_BYTES;
-	s->memory = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	s->memory = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1, 0);
 	if (s->memory == MAP_FAILED)
 		s->memory = NULL;
 	e->wr = calloc(e->sq_depth, sizeof *e->wr);

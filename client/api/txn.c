@@ -89,22 +89,23 @@ static int get_part(struct kvd_txn *t, const void *key, size_t key_bytes, struct
 	if (*part)
 		return 0;
 	if (t->count == KVD_TXN_READS_MAX)
-		return err_set(session_err(s), KVD_ETOOBIG, "a transaction reads %d keys at the most",
-			       KVD_TXN_READS_MAX);
+		return err_set(session_err(s), KVD_ETOOBIG,
+			       "a transaction reads %d keys at the most", KVD_TXN_READS_MAX);
 	uint8_t *data = make_room(t) ? malloc(key_bytes) : NULL;
 	if (!data)
 		return err_set(session_err(s), KVD_ENOMEM, "out of memory");
 	memcpy(data, key, key_bytes);
 	*part = &t->part[t->count++];
-	**part = (struct part){ .kind = WIRE_TXN_CHECK, .version = WIRE_TXN_ANY,
-				.key_bytes = key_bytes, .data = data };
+	**part = (struct part){ .kind = WIRE_TXN_CHECK,
+				.version = WIRE_TXN_ANY,
+				.key_bytes = key_bytes,
+				.data = data };
 	t->bytes += sizeof(struct wire_txn) + key_bytes;
 	return 0;
 }
 
 /* What the transaction wrote itself. */
-static int read_own(const struct part *p, void *value, size_t value_bytes_max,
-		    size_t *value_bytes)
+static int read_own(const struct part *p, void *value, size_t value_bytes_max, size_t *value_bytes)
 {
 	if (p->kind == WIRE_TXN_DELETE)
 		return KVD_NOT_FOUND;
@@ -230,7 +231,8 @@ static size_t build(const struct kvd_txn *t, uint8_t *to)
 
 	for (unsigned i = 0; i < t->count; i++) {
 		const struct part *p = &t->part[i];
-		struct wire_txn w = { .version = p->version, .value_bytes = (uint32_t)p->value_bytes,
+		struct wire_txn w = { .version = p->version,
+				      .value_bytes = (uint32_t)p->value_bytes,
 				      .key_bytes = (uint16_t)p->key_bytes,
 				      .kind = (uint8_t)p->kind };
 		memcpy(at, &w, sizeof w);

@@ -17,7 +17,8 @@ int kvd_update(kvd_session *s, const void *key, size_t key_bytes,
 
 	if (!value)
 		return err_set(session_err(s), KVD_ENOMEM, "out of memory");
-	rc = kvd_lock_get(s, key, key_bytes, timeout_ms, value, value_bytes_max, &bytes, NULL, &lock);
+	rc = kvd_lock_get(s, key, key_bytes, timeout_ms, value, value_bytes_max, &bytes, NULL,
+			  &lock);
 	if (rc == KVD_NOT_FOUND)
 		bytes = SIZE_MAX;
 	if (rc == KVD_OK || rc == KVD_NOT_FOUND) {

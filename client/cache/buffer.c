@@ -103,8 +103,7 @@ static void copy_entry(struct entry *to, const struct entry *from)
 	STORE(to->rkey, LOAD(from->rkey));
 }
 
-void buffers_add(struct buffers *b, uintptr_t begin, size_t bytes,
-		 const struct buffer_keys *keys)
+void buffers_add(struct buffers *b, uintptr_t begin, size_t bytes, const struct buffer_keys *keys)
 {
 	unsigned at = search(b, begin), n = LOAD(b->count);
 

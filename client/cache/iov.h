@@ -38,9 +38,8 @@ void pieces_gather(const struct pieces *pieces, void *to);
 void pieces_scatter(const struct pieces *pieces, const void *from, size_t bytes);
 
 /* Of the first `bytes`, the checksum of the item with this head. */
-uint64_t pieces_checksum(const struct pieces *pieces, size_t bytes,
-			 const struct layout_item *head, size_t key_bytes, uint64_t version,
-			 uint64_t offset);
+uint64_t pieces_checksum(const struct pieces *pieces, size_t bytes, const struct layout_item *head,
+			 size_t key_bytes, uint64_t version, uint64_t offset);
 /* XXH3-64 of all. */
 uint64_t pieces_hash(const struct pieces *pieces);
 
@@ -48,7 +47,7 @@ uint64_t pieces_hash(const struct pieces *pieces);
  * Gather elements for `bytes` from the byte `from` on, at most `max` of them;
  * *covered: for how many bytes they are.  Registered.
  */
-unsigned pieces_sge(const struct pieces *pieces, uint64_t from, uint32_t bytes,
-		    struct ibv_sge *sge, unsigned max, uint32_t *covered);
+unsigned pieces_sge(const struct pieces *pieces, uint64_t from, uint32_t bytes, struct ibv_sge *sge,
+		    unsigned max, uint32_t *covered);
 
 #endif

@@ -20,8 +20,8 @@ void table_learn_segment(const struct remote_table *t, uint64_t segment, uint64_
 uint64_t table_bucket_offset(const struct remote_table *t, uint64_t bucket)
 {
 	uint64_t per = table_buckets_per_segment(t);
-	uint64_t segment = atomic_load_explicit(&t->directory->offset[bucket / per],
-						memory_order_relaxed);
+	uint64_t segment =
+		atomic_load_explicit(&t->directory->offset[bucket / per], memory_order_relaxed);
 
 	return segment ? segment + bucket % per * LAYOUT_BUCKET_BYTES : 0;
 }

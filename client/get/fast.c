@@ -75,12 +75,15 @@ HOT struct op *read_op(const struct engine *e, const struct post *p)
 }
 
 HOT void fill_cas(struct engine *e, const struct post *p, struct ibv_send_wr *wr,
-		     struct ibv_sge *sge)
+		  struct ibv_sge *sge)
 {
 	*sge = (struct ibv_sge){ (uintptr_t)lock_op(e)->memory->small, 8, e->memory_mr->lkey };
 	*wr = (struct ibv_send_wr){ .wr_id = engine_wr_id(e, lock_op(e)->index, true),
-				    .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
-				    .send_flags = IBV_SEND_SIGNALED, .next = wr + 1 };
+				    .sg_list = sge,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .next = wr + 1 };
 	wr->wr.atomic.remote_addr = e->table.welcome.lock_addr + p->stripe * 8;
 	wr->wr.atomic.rkey = e->table.welcome.lock_rkey;
 	wr->wr.atomic.swap = p->token;
@@ -88,13 +91,15 @@ HOT void fill_cas(struct engine *e, const struct post *p, struct ibv_send_wr *wr
 }
 
 HOT void fill_read(struct engine *e, const struct post *p, struct ibv_send_wr *wr,
-		      struct ibv_sge *sge)
+		   struct ibv_sge *sge)
 {
 	struct op *op = read_op(e, p);
 
 	*sge = (struct ibv_sge){ (uintptr_t)op->memory->item, p->bytes, e->memory_mr->lkey };
-	*wr = (struct ibv_send_wr){ .wr_id = engine_wr_id(e, op->index, true), .sg_list = sge,
-				    .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
+	*wr = (struct ibv_send_wr){ .wr_id = engine_wr_id(e, op->index, true),
+				    .sg_list = sge,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_RDMA_READ,
 				    .send_flags = IBV_SEND_SIGNALED };
 	wr->wr.rdma.remote_addr = e->table.welcome.table_addr + p->offset;
 	wr->wr.rdma.rkey = e->table.welcome.table_rkey;
@@ -118,7 +123,7 @@ HOT bool post(struct engine *e, struct post *p)
 	int rc = ibv_post_send(e->qp, first, &bad);
 	if (rc)
 		health_fail(&e->health, KVD_ECONNECT, "posting to %s failed: %s", e->health.peer,
-			     strerror(rc));
+			    strerror(rc));
 	return !rc;
 }
 
@@ -148,7 +153,7 @@ HOT bool await(struct engine *e, struct post *p)
 
 /* As verify_item(), of the one kind that is of use here. */
 HOT bool is_live(const struct layout_item *item, const struct post *p, const void *key,
-		    size_t key_bytes)
+		 size_t key_bytes)
 {
 	uint64_t bytes = layout_item_bytes(key_bytes, layout_value_bytes(item->lengths));
 
@@ -168,7 +173,7 @@ HOT bool is_in_time(const struct engine *e, const struct layout_item *item)
 }
 
 HOT int deliver(struct engine *e, const struct layout_item *item, const struct post *p,
-		   size_t key_bytes, const struct iovec *to, struct got *got)
+		size_t key_bytes, const struct iovec *to, struct got *got)
 {
 	uint64_t bytes = layout_value_bytes(item->lengths);
 
@@ -192,8 +197,8 @@ static struct op *make_get(struct engine *e, const void *key, size_t key_bytes,
 	return op;
 }
 
-enum fast fast_get(struct engine *e, const void *key, size_t key_bytes,
-		     const struct iovec *to, struct got *got, struct op **op, int *result)
+enum fast fast_get(struct engine *e, const void *key, size_t key_bytes, const struct iovec *to,
+		   struct got *got, struct op **op, int *result)
 {
 	struct post p = { .locks = false };
 
@@ -215,9 +220,8 @@ enum fast fast_get(struct engine *e, const void *key, size_t key_bytes,
 	return FAST_DONE;
 }
 
-enum fast fast_lock_get(struct engine *e, const void *key, size_t key_bytes,
-			  uint64_t stripe, uint64_t token, const struct iovec *to,
-			  struct fast_lock *q)
+enum fast fast_lock_get(struct engine *e, const void *key, size_t key_bytes, uint64_t stripe,
+			uint64_t token, const struct iovec *to, struct fast_lock *q)
 {
 	struct post p = { .locks = true, .stripe = stripe, .token = token };
 

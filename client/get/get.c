@@ -105,9 +105,9 @@ static void deliver(struct op *op, const struct layout_item *item, const uint8_t
 		op->engine->counters.mirror_hits++;
 	op->out.bytes = bytes;
 	op->out.version = layout_state_version(item->state);
-	op->out.ttl_ms = item->expiry_ms ? clock_left_ms(&op->engine->table.clock,
-							    item->expiry_ms, clock_ns())
-					    : 0;
+	op->out.ttl_ms = item->expiry_ms ? clock_left_ms(&op->engine->table.clock, item->expiry_ms,
+							 clock_ns())
+					 : 0;
 	if (get_of(op)->allocate && !op->out.allocated && !allocate(op, bytes))
 		return;
 	if (bytes > op->value.bytes) {
@@ -178,9 +178,11 @@ static void post_long(struct op *op, struct get *g)
 	}
 	int rc = pieces_register(&op->value, &e->registrar, IBV_ACCESS_LOCAL_WRITE);
 	if (rc) {
-		op_done(op, err_set_errno(&e->health.err, KVD_EDEVICE, rc,
-					  "can't register a buffer of %zu bytes: the locked-memory limit "
-					  "may be too low (see 'ulimit -l')", op->value.bytes));
+		op_done(op, err_set_errno(
+				    &e->health.err, KVD_EDEVICE, rc,
+				    "can't register a buffer of %zu bytes: the locked-memory limit "
+				    "may be too low (see 'ulimit -l')",
+				    op->value.bytes));
 		return;
 	}
 	post_direct(op, g);
@@ -199,8 +201,8 @@ static void post_item(struct op *op, struct get *g, enum step step)
 		post_direct(op, g);
 	} else {
 		g->posted = g->length;
-		op_read(op, w->table_addr + get_offset(g, g->word), w->table_rkey,
-			op->memory->item, (uint32_t)g->length, true);
+		op_read(op, w->table_addr + get_offset(g, g->word), w->table_rkey, op->memory->item,
+			(uint32_t)g->length, true);
 	}
 }
 
@@ -258,12 +260,18 @@ static void go_on(struct op *op, struct get *g, enum step step)
 
 /* What follows from the bytes that the READs brought. */
 static enum step (*const look_at[])(struct get *g) = {
-	[READ_DIRECTORY] = lookup_got_directory, [READ_MARK] = lookup_got_mark,
-	[READ_BUCKETS] = lookup_got_buckets,     [READ_NODE] = lookup_got_node,
-	[READ_LINKS] = lookup_got_links,         [READ_UPDATING] = pending_got_updating,
-	[READ_PREPARED] = pending_got_prepared,  [READ_TXN] = pending_got_txn,
-	[READ_ITEM] = item_got,                  [READ_COPY] = item_got,
-	[READ_OLD] = pending_got_old,            [READ_TXN_OLD] = pending_got_txn_old,
+	[READ_DIRECTORY] = lookup_got_directory,
+	[READ_MARK] = lookup_got_mark,
+	[READ_BUCKETS] = lookup_got_buckets,
+	[READ_NODE] = lookup_got_node,
+	[READ_LINKS] = lookup_got_links,
+	[READ_UPDATING] = pending_got_updating,
+	[READ_PREPARED] = pending_got_prepared,
+	[READ_TXN] = pending_got_txn,
+	[READ_ITEM] = item_got,
+	[READ_COPY] = item_got,
+	[READ_OLD] = pending_got_old,
+	[READ_TXN_OLD] = pending_got_txn_old,
 };
 
 static void advance(struct op *op)
@@ -272,10 +280,15 @@ static void advance(struct op *op)
 
 	if (op->reads)
 		return;
-	if (step_reads_item(g->step) && g->posted < g->length)
+	if (step_reads_item(g->step) && g->posted < g->length) {
 		post_more(op, g);
+		return;
+	}
+	enum step step = look_at[g->step](g);
+	if (step == DELIVER) /* as nearly always: straight */
+		deliver_item(op, g);
 	else
-		go_on(op, g, look_at[g->step](g));
+		go_on(op, g, step);
 }
 
 static inline struct get *begin(struct op *op, unsigned how)

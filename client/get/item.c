@@ -8,8 +8,9 @@
 
 #define TORN_MAX 8u
 #define TORN_HINT_MAX 1u /* where only the mirror says that there is an item */
-#define ITEM_BYTES_MAX (layout_len_decode(layout_len_encode(layout_item_bytes( \
-	LAYOUT_KEY_BYTES_MAX, LAYOUT_VALUE_BYTES_MAX))))
+#define ITEM_BYTES_MAX                        \
+	(layout_len_decode(layout_len_encode( \
+		layout_item_bytes(LAYOUT_KEY_BYTES_MAX, LAYOUT_VALUE_BYTES_MAX))))
 
 bool item_plan(struct get *g)
 {
@@ -17,8 +18,7 @@ bool item_plan(struct get *g)
 
 	g->direct = false;
 	g->length = layout_len_decode(layout_word_len_code(g->word));
-	if (offset >= table || g->length < sizeof(struct layout_item) ||
-	    g->length > ITEM_BYTES_MAX)
+	if (offset >= table || g->length < sizeof(struct layout_item) || g->length > ITEM_BYTES_MAX)
 		return false;
 	if (g->length > table - offset)
 		g->length = table - offset;

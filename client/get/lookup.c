@@ -162,8 +162,8 @@ uint64_t lookup_known(const struct remote_table *t, const void *key, size_t key_
 
 void lookup_locate(struct get *g)
 {
-	struct layout_view v = layout_view(
-		atomic_load_explicit(g->table->buckets, memory_order_relaxed));
+	struct layout_view v =
+		layout_view(atomic_load_explicit(g->table->buckets, memory_order_relaxed));
 
 	for (unsigned i = 0; i < 2; i++) {
 		g->epoch[i] = layout_view_epoch(&v, get_hash(g, i));
@@ -206,15 +206,14 @@ static void step(struct get *g, unsigned i, unsigned epoch)
 {
 	uint64_t hash = get_hash(g, i);
 
-	while (g->epoch[i] < epoch &&
-	       layout_bucket_of(hash, g->epoch[i] + 1) == g->bucket[i])
+	while (g->epoch[i] < epoch && layout_bucket_of(hash, g->epoch[i] + 1) == g->bucket[i])
 		g->epoch[i]++;
 	if (g->epoch[i] >= epoch) {
 		g->complete[i] = true;
 		return;
 	}
-	struct layout_view v = layout_view(
-		atomic_load_explicit(g->table->buckets, memory_order_relaxed));
+	struct layout_view v =
+		layout_view(atomic_load_explicit(g->table->buckets, memory_order_relaxed));
 	unsigned known = layout_view_epoch(&v, hash);
 	g->epoch[i] = known > g->epoch[i] + 1 ? known : g->epoch[i] + 1;
 	g->bucket[i] = layout_bucket_of(hash, g->epoch[i]);

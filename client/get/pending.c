@@ -101,7 +101,7 @@ static const struct layout_txn *find_txn(const struct get *g)
 	for (unsigned i = 0; i < LAYOUT_TXN_KEYS_MAX; i++, e++) {
 		bool mine = new ? e->new_unit == unit && e->version == version
 				: layout_word_unit(e->old_word, mask) == unit &&
-					  e->old_version == version;
+					    e->old_version == version;
 		if (mine && e->seal == hash_txn(e))
 			return e;
 	}

@@ -36,16 +36,16 @@ enum step {
 	READ_PREPARED,  /* pending_got_prepared: a scratch's head */
 	READ_TXN,       /* pending_got_txn: a scratch's transaction */
 	/* READs of the item that `word` names. */
-	READ_ITEM,      /* item_got */
-	READ_COPY,      /* item_got: the copy that kvd made */
-	READ_OLD,       /* pending_got_old: what a prepared one replaces */
-	READ_TXN_OLD,   /* pending_got_txn_old: what a transaction is to replace */
+	READ_ITEM,    /* item_got */
+	READ_COPY,    /* item_got: the copy that kvd made */
+	READ_OLD,     /* pending_got_old: what a prepared one replaces */
+	READ_TXN_OLD, /* pending_got_txn_old: what a transaction is to replace */
 	/* Where to look next. */
-	NEXT_ENTRY,     /* lookup_next: that was another key's item */
-	START_OVER,     /* lookup_restart */
+	NEXT_ENTRY, /* lookup_next: that was another key's item */
+	START_OVER, /* lookup_restart */
 	/* Ends. */
-	ASK,            /* kvd */
-	DELIVER,        /* the item in `memory` */
+	ASK,     /* kvd */
+	DELIVER, /* the item in `memory` */
 	ABSENT,
 };
 
@@ -94,11 +94,11 @@ struct get {
 	unsigned chain;   /* which bucket's chain is being followed: 0, 1 */
 	bool chained[2];
 	unsigned chain_length;
-	uint64_t link;    /* of the node that is being READ */
-	bool mark_clear;  /* no change was under way since the lock is held */
+	uint64_t link;   /* of the node that is being READ */
+	bool mark_clear; /* no change was under way since the lock is held */
 	bool from_mirror;
 	bool index_read;
-	unsigned attempts; /* lookups of the index again */
+	unsigned attempts;         /* lookups of the index again */
 	uint64_t tried[TRIED_MAX]; /* entries that are other keys' */
 	unsigned tried_count;
 	struct {
@@ -110,12 +110,12 @@ struct get {
 	bool untold; /* among `tried` is one that was not proved to be another key's */
 
 	/* The item. */
-	uint64_t word;     /* its entry */
-	uint64_t length;   /* of its READ */
-	uint64_t posted;   /* of that */
-	bool direct;       /* its value is READ into `value` */
-	unsigned torn;     /* READs of it again */
-	uint64_t cut[4];   /* the head of one that is longer than the caller's buffer */
+	uint64_t word;   /* its entry */
+	uint64_t length; /* of its READ */
+	uint64_t posted; /* of that */
+	bool direct;     /* its value is READ into `value` */
+	unsigned torn;   /* READs of it again */
+	uint64_t cut[4]; /* the head of one that is longer than the caller's buffer */
 
 	/* A change of it. */
 	uint64_t held_word; /* the new item's entry */

@@ -97,8 +97,8 @@ enum verdict verify_cut_kind(enum layout_kind kind)
 bool verify_is_collision(const struct get *g)
 {
 	const struct layout_item *item = get_item(g);
-	struct hash h = hash_key(g->table->welcome.hash_seed, item->data,
-				 layout_key_bytes(item->lengths));
+	struct hash h =
+		hash_key(g->table->welcome.hash_seed, item->data, layout_key_bytes(item->lengths));
 
 	return layout_fp(h.a, g->table->unit_mask) == get_fp(g);
 }

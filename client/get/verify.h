@@ -7,9 +7,9 @@
 
 enum verdict {
 	ITEM_LIVE,
-	ITEM_OTHER,    /* a whole item, of another key */
-	ITEM_UNTOLD,   /* perhaps one of another key: it was READ as if it were ours */
-	ITEM_TORN,     /* or not an item at all */
+	ITEM_OTHER,  /* a whole item, of another key */
+	ITEM_UNTOLD, /* perhaps one of another key: it was READ as if it were ours */
+	ITEM_TORN,   /* or not an item at all */
 	ITEM_DEAD,
 	ITEM_DELETED,
 	ITEM_UPDATING,

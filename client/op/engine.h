@@ -49,7 +49,7 @@ struct engine {
 	/* Work requests to be posted with the next doorbell. */
 	struct ibv_send_wr *wr;
 	struct ibv_sge *sge; /* sge_max each */
-	uint32_t sge_max; /* at most SGE_MAX */
+	uint32_t sge_max;    /* at most SGE_MAX */
 	uint32_t wr_count;
 	uint32_t sq_depth;
 	uint64_t sq_posted; /* put into wr[], ever */
@@ -62,7 +62,7 @@ struct engine {
 	struct op *done, **done_end;
 	uint32_t in_flight;
 	uint32_t next_request;
-	uint64_t secret; /* of receipts */
+	uint64_t secret;             /* of receipts */
 	struct kvd_receipt *receipt; /* the caller's, or NULL */
 
 	struct held held;

@@ -29,8 +29,10 @@ void health_explain(struct health *h)
 	size_t used = strlen(h->err.text), room = sizeof h->err.text - used;
 
 	if (port_is_down(h))
-		snprintf(h->err.text + used, room, "; port %u of the RDMA device here is down (cable, "
-			 "switch, 'ip link')", h->port);
+		snprintf(h->err.text + used, room,
+			 "; port %u of the RDMA device here is down (cable, "
+			 "switch, 'ip link')",
+			 h->port);
 	used = strlen(h->err.text);
 	room = sizeof h->err.text - used;
 	if (h->notice)

@@ -15,9 +15,9 @@
 #include "common/verbs/verbs.h"
 
 struct health {
-	struct err err;   /* of the last call that failed */
+	struct err err; /* of the last call that failed */
 	bool connected;
-	bool broken;      /* to be torn down, and connected again before the next use */
+	bool broken; /* to be torn down, and connected again before the next use */
 	int broken_code;
 	struct err lost;  /* how the last connection ended; "": there is one, or never was */
 	bool device_lost; /* it was taken away: nothing of it may be kept */

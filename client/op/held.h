@@ -12,8 +12,8 @@
 #include "common/layout.h"
 
 struct held {
-	struct layout_held *page; /* tokens that are held or tried for: kvd READs it */
-	uint64_t counter;         /* of tokens */
+	struct layout_held *page;         /* tokens that are held or tried for: kvd READs it */
+	uint64_t counter;                 /* of tokens */
 	uint64_t stripe[LAYOUT_HELD_MAX]; /* those that are held */
 	unsigned count;
 };

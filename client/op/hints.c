@@ -16,8 +16,8 @@ struct hints {
 	unsigned shift;
 	uint32_t random;
 	uint32_t count;
-	uint32_t turns; /* GETs that had their turn since, told or seen already */
-	uint64_t since_ns; /* of the first */
+	uint32_t turns;      /* GETs that had their turn since, told or seen already */
+	uint64_t since_ns;   /* of the first */
 	uint32_t seen[SEEN]; /* place + 1, of those in `place` */
 	uint32_t place[WIRE_HINTS_MAX];
 };
@@ -35,7 +35,8 @@ void hints_begin(struct engine *e)
 		e->hints = malloc(sizeof *e->hints);
 	if (!e->hints)
 		return;
-	*e->hints = (struct hints){ .every = w->hints_every, .shift = w->hint_shift,
+	*e->hints = (struct hints){ .every = w->hints_every,
+				    .shift = w->hint_shift,
 				    .random = (uint32_t)w->connection_id | 1 };
 }
 

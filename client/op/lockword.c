@@ -26,8 +26,11 @@ static void swapped_back(struct op *op)
 	}
 	/* Its completion may have lain there for as long as nobody looked. */
 	op->deadline_ns = call_deadline_ns(&op->engine->time);
-	request_send(op, &(struct wire_request){ .op = WIRE_UNLOCK, .token = op->words[1],
-						 .version = op->words[0] }, 0);
+	request_send(op,
+		     &(struct wire_request){ .op = WIRE_UNLOCK,
+					     .token = op->words[1],
+					     .version = op->words[0] },
+		     0);
 }
 
 /* The answer to that: there is nobody to tell. */
@@ -38,7 +41,8 @@ static void handed_over(struct op *op, const uint8_t *payload)
 }
 
 static const struct op_class lock_class = { .advance = op_finish };
-static const struct op_class unlock_class = { .advance = swapped_back, .reply = handed_over,
+static const struct op_class unlock_class = { .advance = swapped_back,
+					      .reply = handed_over,
 					      .detached = true };
 
 struct op *stripe_start(struct engine *e, uint64_t stripe, uint64_t token)

@@ -27,8 +27,7 @@ static void set_times(struct op *op, const struct call_time *t)
 	op->deadline_ns = t->end_ns ? t->end_ns : op->begun_ns + t->tick_ns + t->limit_ns;
 }
 
-struct op *op_new(struct engine *e, const struct op_class *class, const void *key,
-		  size_t key_bytes)
+struct op *op_new(struct engine *e, const struct op_class *class, const void *key, size_t key_bytes)
 {
 	struct op *op = e->free_ops;
 
@@ -187,9 +186,12 @@ bool ops_take_done(struct engine *e, struct kvd_completion *c)
 	e->done = op->next;
 	if (!e->done)
 		e->done_end = &e->done;
-	*c = (struct kvd_completion){ .tag = op->tag, .result = op->out.result,
-				      .value_bytes = op->out.bytes, .version = op->out.version,
-				      .number = op->out.number, .ttl_ms = op->out.ttl_ms };
+	*c = (struct kvd_completion){ .tag = op->tag,
+				      .result = op->out.result,
+				      .value_bytes = op->out.bytes,
+				      .version = op->out.version,
+				      .number = op->out.number,
+				      .ttl_ms = op->out.ttl_ms };
 	op_free(op);
 	return true;
 }

@@ -15,7 +15,7 @@ struct outcome {
 	uint64_t version;
 	uint64_t ttl_ms;
 	int64_t number;
-	uint8_t *allocated; /* the value, in memory made for the caller */
+	uint8_t *allocated;      /* the value, in memory made for the caller */
 	struct kvd_receipt sent; /* of a change */
 	struct wire_reply reply; /* if there was one */
 	const uint8_t *payload;  /* of it, if its class keeps it */

@@ -38,8 +38,10 @@ static void repost(struct engine *e, const struct ibv_wc *wc, int n)
 			continue;
 		sge[count] = (struct ibv_sge){ (uintptr_t)rx_message(e, wc[i].wr_id),
 					       WIRE_MESSAGE_BYTES_MAX, e->memory_mr->lkey };
-		wr[count] = (struct ibv_recv_wr){ .wr_id = wc[i].wr_id, .sg_list = &sge[count],
-						  .num_sge = 1, .next = &wr[count + 1] };
+		wr[count] = (struct ibv_recv_wr){ .wr_id = wc[i].wr_id,
+						  .sg_list = &sge[count],
+						  .num_sge = 1,
+						  .next = &wr[count + 1] };
 		count++;
 	}
 	wr[count - 1].next = NULL;
@@ -66,7 +68,7 @@ static void got_reply(struct engine *e, const uint8_t *message, uint32_t bytes, 
 	if (op->phase != PHASE_REPLY || op->done || op->ended ||
 	    op->request_id != reply->request_id) {
 		health_fail(&e->health, KVD_EPROTOCOL, "%s answered a request that nobody made",
-			     e->health.peer);
+			    e->health.peer);
 		return;
 	}
 	clock_learn(&e->table.clock, reply->clock_ms, op->sent_ns, now);
@@ -84,9 +86,10 @@ static void fail_completion(struct engine *e, const struct ibv_wc *wc)
 	if (!e->registrar.verbs->soft)
 		hwcount_changes(e->health.ctx->device->name, e->health.port, &e->counted, changes,
 				sizeof changes);
-	health_fail(&e->health, KVD_ECONNECT, "the connection to %s broke: %s (vendor error 0x%x)%s%s",
-		     e->health.peer, ibv_wc_status_str(wc->status), wc->vendor_err,
-		     *changes ? "; the device counted since: " : "", changes);
+	health_fail(&e->health, KVD_ECONNECT,
+		    "the connection to %s broke: %s (vendor error 0x%x)%s%s", e->health.peer,
+		    ibv_wc_status_str(wc->status), wc->vendor_err,
+		    *changes ? "; the device counted since: " : "", changes);
 }
 
 static void completed(struct engine *e, const struct ibv_wc *wc, uint64_t now)
@@ -164,11 +167,11 @@ static void look_at_cm(struct engine *e)
 	e->registrar.verbs->ack_cm_event(event);
 	e->health.device_lost |= type == RDMA_CM_EVENT_DEVICE_REMOVAL;
 	if (e->health.device_lost)
-		health_fail(&e->health, KVD_ECONNECT, "the RDMA device that led to %s was taken away",
-			     e->health.peer);
+		health_fail(&e->health, KVD_ECONNECT,
+			    "the RDMA device that led to %s was taken away", e->health.peer);
 	else if (type == RDMA_CM_EVENT_DISCONNECTED)
-		health_fail(&e->health, KVD_ECONNECT, "%s ended the connection (%s)", e->health.peer,
-			     words);
+		health_fail(&e->health, KVD_ECONNECT, "%s ended the connection (%s)",
+			    e->health.peer, words);
 }
 
 /* The channel does not block: false if it has no event. */
@@ -228,7 +231,7 @@ static void check_deadlines(struct engine *e, uint64_t now)
 		const struct op *op = &e->ops[i];
 		if (op->phase != PHASE_FREE && !op->done && op->deadline_ns <= now) {
 			health_fail(&e->health, KVD_ETIMEDOUT, "%s did not answer within %d ms",
-				     e->health.peer, e->options->timeout_ms);
+				    e->health.peer, e->options->timeout_ms);
 			return;
 		}
 	}
@@ -289,8 +292,8 @@ static int poll_until(struct engine *e, uint64_t until_ns, uint64_t wait_ns)
 		look_around(e, now);
 		if (now >= until_ns || e->health.broken)
 			break;
-		if (policy == KVD_POLL_EVENT || (policy == KVD_POLL_ADAPTIVE &&
-						   !spin_again(&e->spin, start, now))) {
+		if (policy == KVD_POLL_EVENT ||
+		    (policy == KVD_POLL_ADAPTIVE && !spin_again(&e->spin, start, now))) {
 			sleep_until(e, until_ns);
 			slept = true;
 			spinning = false;

@@ -57,8 +57,7 @@ void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t b
 	struct ibv_send_wr *wr;
 
 	new_read(op, remote, rkey, bytes, last, &wr);
-	wr->sg_list[0] =
-		(struct ibv_sge){ (uintptr_t)to, bytes, op->engine->memory_mr->lkey };
+	wr->sg_list[0] = (struct ibv_sge){ (uintptr_t)to, bytes, op->engine->memory_mr->lkey };
 }
 
 void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired)
@@ -110,8 +109,8 @@ void op_send(struct op *op, uint32_t bytes, bool gather)
 	struct ibv_send_wr *wr = new_wr(op, gather, gather || e->unsignaled + 1 >= SIGNAL_EVERY);
 	uint32_t covered = 0;
 
-	wr->sg_list[0] = (struct ibv_sge){ (uintptr_t)op->memory->message, bytes,
-					   e->memory_mr->lkey };
+	wr->sg_list[0] =
+		(struct ibv_sge){ (uintptr_t)op->memory->message, bytes, e->memory_mr->lkey };
 	if (gather) {
 		wr->num_sge += (int)pieces_sge(&op->value, 0, (uint32_t)op->value.bytes,
 					       wr->sg_list + 1, e->sge_max - 1, &covered);
@@ -134,7 +133,7 @@ int engine_flush(struct engine *e)
 	if (e->health.broken || !e->health.connected)
 		return e->health.broken_code;
 	int rc = ibv_post_send(e->qp, e->wr, &bad);
-	return rc ? health_fail(&e->health, KVD_ECONNECT, "posting to %s failed: %s", e->health.peer,
-				 strerror(rc))
+	return rc ? health_fail(&e->health, KVD_ECONNECT, "posting to %s failed: %s",
+				e->health.peer, strerror(rc))
 		  : 0;
 }

@@ -16,9 +16,11 @@ static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
 	int rc = pieces_register(v, &e->registrar, IBV_ACCESS_REMOTE_READ);
 
 	if (rc)
-		return err_set_errno(&e->health.err, KVD_EDEVICE, rc,
-				     "can't register the value's %zu bytes: the locked-memory limit may be "
-				     "too low (see 'ulimit -l')", v->bytes);
+		return err_set_errno(
+			&e->health.err, KVD_EDEVICE, rc,
+			"can't register the value's %zu bytes: the locked-memory limit may be "
+			"too low (see 'ulimit -l')",
+			v->bytes);
 	q->flags |= WIRE_PULL;
 	q->value_checksum = pieces_hash(v);
 	q->segments = v->count;
@@ -75,8 +77,7 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	return 0;
 }
 
-int request_start(struct op *op, const struct wire_request *ask, const struct iovec *iov,
-		  int count)
+int request_start(struct op *op, const struct wire_request *ask, const struct iovec *iov, int count)
 {
 	struct err *err = &op->engine->health.err;
 	int rc = op_set_value(op, iov, count);
@@ -120,39 +121,49 @@ int request_result(struct engine *e, uint32_t key_bytes, uint64_t status)
 	case WIRE_CONDITION:
 		return KVD_CONDITION;
 	case WIRE_EMEMORY:
-		return request_fail(e, key_bytes, KVD_EFULL, "the table has no memory for this "
+		return request_fail(e, key_bytes, KVD_EFULL,
+				    "the table has no memory for this "
 				    "value: delete keys or start kvd with more --memory");
 	case WIRE_ECROWDED:
-		return request_fail(e, key_bytes, KVD_EFULL, "more than 200 other keys share "
+		return request_fail(e, key_bytes, KVD_EFULL,
+				    "more than 200 other keys share "
 				    "this one's place in kvd's index: somebody made them for "
 				    "it; delete those");
 	case WIRE_ETOOBIG:
-		return request_fail(e, key_bytes, KVD_ETOOBIG, "the value would be over the "
+		return request_fail(e, key_bytes, KVD_ETOOBIG,
+				    "the value would be over the "
 				    "limit of 1 GiB: it was left as it is");
 	case WIRE_EPULL:
-		return request_fail(e, key_bytes, KVD_EINVAL, "the value changed while kvd read "
+		return request_fail(e, key_bytes, KVD_EINVAL,
+				    "the value changed while kvd read "
 				    "it, and was not stored");
 	case WIRE_EBUSY:
-		return request_fail(e, key_bytes, KVD_EBUSY, "the key was locked or kvd too "
+		return request_fail(e, key_bytes, KVD_EBUSY,
+				    "the key was locked or kvd too "
 				    "busy: nothing was done");
 	case WIRE_ENUMBER:
-		return request_fail(e, key_bytes, KVD_ENUMBER, "the value is not a whole number "
+		return request_fail(e, key_bytes, KVD_ENUMBER,
+				    "the value is not a whole number "
 				    "in decimal text: it was left as it is");
 	case WIRE_ERANGE:
-		return request_fail(e, key_bytes, KVD_ERANGE, "the sum does not fit 64 bits: "
+		return request_fail(e, key_bytes, KVD_ERANGE,
+				    "the sum does not fit 64 bits: "
 				    "the value was left as it is");
 	case WIRE_EDENIED:
 		return health_denied(&e->health);
 	case WIRE_EDISK:
-		return request_fail(e, key_bytes, KVD_EDISK, "kvd's disk is full or broken: "
+		return request_fail(e, key_bytes, KVD_EDISK,
+				    "kvd's disk is full or broken: "
 				    "nothing was changed (its log says more)");
 	case WIRE_EUNKNOWN:
-		return request_fail(e, key_bytes, KVD_EUNKNOWN, "kvd's disk failed: the change "
+		return request_fail(e, key_bytes, KVD_EUNKNOWN,
+				    "kvd's disk failed: the change "
 				    "was not made, but may be found after kvd is started again");
 	case WIRE_ESTOPPING:
 		return request_fail(e, key_bytes, KVD_ECONNECT, "kvd is stopping");
 	default:
-		return request_fail(e, key_bytes, KVD_EPROTOCOL, "kvd answered with a status "
+		return request_fail(e, key_bytes, KVD_EPROTOCOL,
+				    "kvd answered with a status "
 				    "that this client does not know");
 	}
 }
@@ -207,5 +218,6 @@ static void sent(struct op *op)
 
 const struct op_class call_class = { .advance = sent, .reply = call_reply };
 const struct op_class change_class = { .advance = sent, .reply = change_reply, .changes = true };
-const struct op_class detached_class = { .advance = sent, .reply = detached_reply,
+const struct op_class detached_class = { .advance = sent,
+					 .reply = detached_reply,
 					 .detached = true };

@@ -18,7 +18,7 @@ struct op;
 struct op_class;
 struct wire_request;
 
-extern const struct op_class call_class;     /* its reply's payload is kept */
+extern const struct op_class call_class; /* its reply's payload is kept */
 extern const struct op_class change_class;
 extern const struct op_class detached_class; /* a message whose reply says nothing */
 

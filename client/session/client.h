@@ -25,7 +25,7 @@ struct kvd_client {
 	struct addr others[CLIENT_ADDRS_MAX - 1];
 	unsigned other_count;
 	pthread_mutex_t settling; /* of addr and others; taken before `lock` */
-	uint64_t space;   /* space_number() of that */
+	uint64_t space;           /* space_number() of that */
 	struct device device;
 	const struct verbs *verbs;
 	struct credentials credentials;
@@ -38,11 +38,11 @@ struct kvd_client {
 	bool device_lost;  /* the last of them lets go of it */
 	struct link_limits limits;
 	struct directory *directory; /* of the kvd that was met last; NULL before */
-	uint64_t clock_tick_ns; /* of the coarse clock */
+	uint64_t clock_tick_ns;      /* of the coarse clock */
 
 	struct buffers *buffers;
 	struct mirror *mirror;
-	_Atomic uint64_t buckets;     /* the highest number that any session learnt */
+	_Atomic uint64_t buckets; /* the highest number that any session learnt */
 };
 
 #endif

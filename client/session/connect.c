@@ -57,8 +57,9 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 			return err_set_errno(err, KVD_ECONNECT, errno, "%s to %s", step, to);
 		if (now >= deadline_ns)
 			return err_set(err, KVD_ECONNECT,
-				       "%s to %s: no answer within %u ms: is kvd running there, and is the "
-				       "port right?", step, to, (unsigned)(e->time.limit_ns / 1000000));
+				       "%s to %s: no answer within %u ms: is kvd running there, "
+				       "and is the port right?",
+				       step, to, (unsigned)(e->time.limit_ns / 1000000));
 		poll(&fd, 1, (int)((deadline_ns - now) / 1000000) + 1);
 	}
 	enum rdma_cm_event_type got = event->event;
@@ -90,12 +91,12 @@ static int resolve(struct kvd_session *s, uint64_t deadline_ns)
 
 	e->channel = v->create_event_channel();
 	if (!e->channel)
-		return err_set_errno(err, KVD_EDEVICE, errno,
-				     "can't open an RDMA event channel (is the module rdma_ucm loaded?)");
+		return err_set_errno(
+			err, KVD_EDEVICE, errno,
+			"can't open an RDMA event channel (is the module rdma_ucm loaded?)");
 	if (fcntl(e->channel->fd, F_SETFL, fcntl(e->channel->fd, F_GETFL) | O_NONBLOCK))
 		return err_set_errno(err, KVD_EDEVICE, errno, "fcntl");
-	if (v->create_id(e->channel, &s->id, s, RDMA_PS_TCP) ||
-	    device_prepare(&c->device, s->id))
+	if (v->create_id(e->channel, &s->id, s, RDMA_PS_TCP) || device_prepare(&c->device, s->id))
 		return err_set_errno(err, KVD_EDEVICE, errno, "can't create an RDMA id");
 	if (v->resolve_addr(s->id, NULL, &c->addr.sa, timeout))
 		return err_set_errno(err, KVD_ECONNECT, errno, "resolving the address %s",
@@ -125,8 +126,11 @@ static int make_queues(struct kvd_session *s)
 	e->message_bytes_max = c->limits.message_bytes_max;
 	e->sge_max = c->limits.sge_max < SGE_MAX ? c->limits.sge_max : SGE_MAX;
 	const struct verbs *v = e->registrar.verbs;
-	struct link_config config = { .pd = c->pd, .context = s, .send_depth = e->sq_depth,
-				      .recv_depth = e->rx_count, .send_sge = e->sge_max,
+	struct link_config config = { .pd = c->pd,
+				      .context = s,
+				      .send_depth = e->sq_depth,
+				      .recv_depth = e->rx_count,
+				      .send_sge = e->sge_max,
 				      .inline_bytes = 256 };
 
 	e->comp = v->create_comp_channel(c->ctx);
@@ -138,9 +142,11 @@ static int make_queues(struct kvd_session *s)
 	if (!e->memory_mr)
 		e->memory_mr = v->reg_mr(c->pd, s->memory, s->memory_bytes, IBV_ACCESS_LOCAL_WRITE);
 	if (!e->memory_mr)
-		return err_set_errno(err, KVD_EDEVICE, errno,
-				     "can't register %zu KiB of memory: the locked-memory limit may be too "
-				     "low (see 'ulimit -l')", s->memory_bytes >> 10);
+		return err_set_errno(
+			err, KVD_EDEVICE, errno,
+			"can't register %zu KiB of memory: the locked-memory limit may be too "
+			"low (see 'ulimit -l')",
+			s->memory_bytes >> 10);
 	/* A page of its own: kvd may READ it, and nothing else of this process. */
 	if (!s->held_mr)
 		s->held_mr = v->reg_mr(c->pd, e->held.page, 4096, IBV_ACCESS_REMOTE_READ);
@@ -170,15 +176,15 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 	uint8_t rd = s->client->limits.rd_atom < RD_ATOM_MAX ? s->client->limits.rd_atom
 							     : RD_ATOM_MAX;
 
-	s->connect = (struct wire_connect){ .magic = WIRE_MAGIC, .version = WIRE_VERSION,
+	s->connect = (struct wire_connect){ .magic = WIRE_MAGIC,
+					    .version = WIRE_VERSION,
 					    .depth = (uint16_t)e->depth,
 					    .space = s->client->space };
 	if (s->client->has_credentials)
 		auth_nonce(s->connect.nonce);
 	link_conn_param(&param, e->qp, &s->connect, sizeof s->connect, rd, rd);
 	if (v->connect(s->id, &param))
-		return err_set_errno(err, KVD_ECONNECT, errno, "connecting to %s",
-				     e->health.peer);
+		return err_set_errno(err, KVD_ECONNECT, errno, "connecting to %s", e->health.peer);
 	int rc = wait_event(s, RDMA_CM_EVENT_CONNECT_RESPONSE, "connecting", deadline_ns,
 			    &s->accept);
 	if (rc)

@@ -94,9 +94,11 @@ int session_share_pd(struct kvd_session *s)
 	if (!c->pd)
 		rc = make_pd(s);
 	else if (c->ctx != s->id->verbs)
-		rc = err_set(&e->health.err, KVD_EDEVICE,
-			     "the route to %s leads to another device than before, where other sessions or "
-			     "buffers of this client still are: end them", c->addr.text);
+		rc = err_set(
+			&e->health.err, KVD_EDEVICE,
+			"the route to %s leads to another device than before, where other sessions or "
+			"buffers of this client still are: end them",
+			c->addr.text);
 	if (!rc) {
 		e->registrar.pd = c->pd;
 		e->health.ctx = c->ctx;

@@ -25,7 +25,8 @@ static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, in
 		    struct changed *changed)
 {
 	struct engine *e = session_engine(s);
-	const struct wire_request ask = { .op = WIRE_FATE, .version = receipt->connection,
+	const struct wire_request ask = { .op = WIRE_FATE,
+					  .version = receipt->connection,
 					  .value_bytes = receipt->request,
 					  .value_checksum = receipt->secret };
 	const struct outcome *out;

@@ -75,17 +75,18 @@ static int check_users(struct kvd_session *s)
 	if (users == s->client->has_credentials)
 		return 0;
 	if (users)
-		return err_set(err, KVD_EDENIED, "kvd at %s wants to know who you are: give credentials "
+		return err_set(err, KVD_EDENIED,
+			       "kvd at %s wants to know who you are: give credentials "
 			       "(--credentials FILE, KVD_CREDENTIALS_FILE or KVD_CREDENTIALS)",
 			       e->health.peer);
-	return err_set(err, KVD_EDENIED, "kvd at %s has no users, so it can't prove that it is the one "
-		       "that the credentials of %s are for", e->health.peer,
-		       s->client->credentials.name);
+	return err_set(err, KVD_EDENIED,
+		       "kvd at %s has no users, so it can't prove that it is the one "
+		       "that the credentials of %s are for",
+		       e->health.peer, s->client->credentials.name);
 }
 
-static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
-			 const uint8_t *proof, const struct wire_reply *reply,
-			 const uint8_t *payload, size_t bytes)
+static int check_welcome(struct kvd_session *s, const struct auth_exchange *x, const uint8_t *proof,
+			 const struct wire_reply *reply, const uint8_t *payload, size_t bytes)
 {
 	struct engine *e = &s->engine;
 	struct err *err = &e->health.err;
@@ -93,19 +94,23 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x,
 	const char *at = e->health.peer;
 
 	if (reply->status == WIRE_EDENIED)
-		return err_set(err, KVD_EDENIED, "kvd at %s denied %s: it has no such %s, or "
-			       "they have another key by now ('kvcli user list' there shows)", at,
-			       e->health.user,
+		return err_set(err, KVD_EDENIED,
+			       "kvd at %s denied %s: it has no such %s, or "
+			       "they have another key by now ('kvcli user list' there shows)",
+			       at, e->health.user,
 			       s->client->space ? "namespace, or no such user in it" : "user");
 	if (reply->status != WIRE_OK || bytes != want)
-		return err_set(err, KVD_EPROTOCOL, "%s answered the hello with status %u and %zu bytes",
-			       at, reply->status, bytes);
+		return err_set(err, KVD_EPROTOCOL,
+			       "%s answered the hello with status %u and %zu bytes", at,
+			       reply->status, bytes);
 	memcpy(&e->table.welcome, payload, sizeof e->table.welcome);
 	if (s->client->has_credentials &&
 	    !auth_check_server(x, proof, &e->table.welcome, sizeof e->table.welcome,
 			       payload + sizeof e->table.welcome))
-		return err_set(err, KVD_EDENIED, "what listens at %s is not the kvd that the credentials "
-			       "of %s are for: it can't prove it", at, s->client->credentials.name);
+		return err_set(err, KVD_EDENIED,
+			       "what listens at %s is not the kvd that the credentials "
+			       "of %s are for: it can't prove it",
+			       at, s->client->credentials.name);
 	if (!welcome_is_sane(&e->table.welcome) || reply->buckets < LAYOUT_BUCKETS_MIN)
 		return err_set(err, KVD_EPROTOCOL, "%s sent a welcome that makes no sense", at);
 	e->table.unit_mask = layout_unit_mask(e->table.welcome.table_bytes);
@@ -116,7 +121,8 @@ int hello_say(struct kvd_session *s)
 {
 	struct engine *e = &s->engine;
 	const struct credentials *c = &s->client->credentials;
-	struct wire_request hello = { .op = WIRE_HELLO, .flags = WIRE_NOTICES,
+	struct wire_request hello = { .op = WIRE_HELLO,
+				      .flags = WIRE_NOTICES,
 				      .value_addr = (uintptr_t)e->held.page,
 				      .value_rkey = s->held_mr->rkey,
 				      .value_checksum = e->secret };

@@ -9,8 +9,7 @@
 
 static const struct op_class part_class = { .advance = op_finish };
 
-static int read_part(struct kvd_session *s, uint64_t offset, uint32_t bytes,
-		     const uint64_t **words)
+static int read_part(struct kvd_session *s, uint64_t offset, uint32_t bytes, const uint64_t **words)
 {
 	struct engine *e = session_engine(s);
 	const struct wire_welcome *w = &e->table.welcome;
@@ -32,7 +31,8 @@ static int read_directory(struct kvd_session *s, uint64_t segments)
 	for (uint64_t i = 0; i < segments;) {
 		uint64_t n = segments - i, max = OP_ITEM_BYTES / sizeof *at;
 		n = n < max ? n : max;
-		int rc = read_part(s, t->welcome.dir_offset + i * sizeof *at, (uint32_t)(n * sizeof *at), &at);
+		int rc = read_part(s, t->welcome.dir_offset + i * sizeof *at,
+				   (uint32_t)(n * sizeof *at), &at);
 		if (rc)
 			return rc;
 		for (uint64_t k = 0; k < n; k++, i++)

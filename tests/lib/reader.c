@@ -83,7 +83,8 @@ static int dereg_mr(struct ibv_mr *mr)
 	return 0;
 }
 
-static const struct verbs verbs_reader = { .name = "reader", .reg_mr = reg_mr,
+static const struct verbs verbs_reader = { .name = "reader",
+					   .reg_mr = reg_mr,
 					   .dereg_mr = dereg_mr };
 
 static struct sample *new_sample(struct reader *r)
@@ -123,7 +124,9 @@ static void post_read(struct reader *r, uint64_t remote, uint8_t *to, uint32_t b
 			n = bytes - at;
 		*new_sample(r) =
 			(struct sample){ .from = (const uint64_t *)(uintptr_t)(remote + at - skip),
-					 .skip = skip, .bytes = n, .to = to + at };
+					 .skip = skip,
+					 .bytes = n,
+					 .to = to + at };
 		at += n;
 	}
 	r->engine.counters.reads++;
@@ -161,8 +164,8 @@ uint32_t op_read_item(struct op *op, uint64_t remote, uint32_t rkey, uint64_t fr
 	if (bytes > head && !op->value.registered)
 		die("a READ to memory of the caller that is not registered");
 	if (bytes > head)
-		s->n += pieces_sge(&op->value, from + head - head_bytes, bytes - head, s->sge + s->n,
-				   KVD_IOV_MAX, &covered);
+		s->n += pieces_sge(&op->value, from + head - head_bytes, bytes - head,
+				   s->sge + s->n, KVD_IOV_MAX, &covered);
 	s->staged = malloc(head + covered + 1);
 	if (!s->staged)
 		die("no memory");
@@ -184,8 +187,7 @@ static void scatter_all(struct reader *r)
 }
 
 /* There are no kvd_buffers. */
-bool buffers_find(struct buffers *buffers, const void *addr, size_t bytes,
-		  struct buffer_keys *keys)
+bool buffers_find(struct buffers *buffers, const void *addr, size_t bytes, struct buffer_keys *keys)
 {
 	(void)buffers, (void)addr, (void)bytes, (void)keys;
 	return false;
@@ -308,7 +310,8 @@ struct reader_result reader_end(struct reader *r)
 	const struct op *op = &r->op;
 
 	assert(op->done);
-	return (struct reader_result){ .result = op->out.result, .value = op->out.allocated ? op->out.allocated : r->into,
+	return (struct reader_result){ .result = op->out.result,
+				       .value = op->out.allocated ? op->out.allocated : r->into,
 				       .value_bytes = op->out.bytes,
 				       .version = op->out.version };
 }
@@ -357,10 +360,15 @@ struct reader *reader_new(const struct table *t, size_t mirror_bytes, uint64_t s
 	r->engine.depth = 1;
 	r->engine.table.unit_mask = t->unit_mask;
 	r->engine.table.welcome = (struct wire_welcome){
-		.table_addr = (uintptr_t)t->base, .table_bytes = t->bytes, .stripes = t->stripes,
-		.scratch_offset = t->scratch_offset, .dir_offset = t->dir_offset,
-		.dir_entries = t->dir_entries, .segment_bytes = t->segment_bytes,
-		.workers = t->workers, .hash_seed = t->hash_seed,
+		.table_addr = (uintptr_t)t->base,
+		.table_bytes = t->bytes,
+		.stripes = t->stripes,
+		.scratch_offset = t->scratch_offset,
+		.dir_offset = t->dir_offset,
+		.dir_entries = t->dir_entries,
+		.segment_bytes = t->segment_bytes,
+		.workers = t->workers,
+		.hash_seed = t->hash_seed,
 	};
 	r->engine.ops = &r->op;
 	r->op.memory = &r->memory;
@@ -394,8 +402,7 @@ void reader_restart(struct reader *r)
 	r->engine.table.directory = directory_new(1, r->table->dir_entries);
 	if (!r->engine.table.directory)
 		die("no memory");
-	atomic_store(&r->buckets,
-		     __atomic_load_n(&r->table->header->buckets, __ATOMIC_ACQUIRE));
+	atomic_store(&r->buckets, __atomic_load_n(&r->table->header->buckets, __ATOMIC_ACQUIRE));
 }
 
 void reader_forget(struct reader *r, uint64_t buckets)

@@ -4,7 +4,7 @@
  * in memory shared with it: a READ is a copy, word by word, in an order that a
  * seed chooses, and the words of a GET are sampled one at a time.
  *
- * Linked with client/get/get.c and its parts, mirror.c, client/cache/iov.c and clock.c, it takes the place of the rest of libkvd.
+ * Linked with client/get and client/cache, it takes the place of the rest of libkvd.
  */
 #ifndef TESTS_LIB_READER_H
 #define TESTS_LIB_READER_H
@@ -18,7 +18,8 @@
 
 struct reader;
 
-/* A session that has just connected; seed 0: words in one order, which is quicker.  Ends the test on an error. */
+/* A session that has just connected; seed 0: words in one order, which is quicker.  Ends the
+ * test on an error. */
 struct reader *reader_new(const struct table *table, size_t mirror_bytes, uint64_t seed);
 void reader_delete(struct reader *reader);
 
