@@ -43,8 +43,8 @@ static void print_help(void)
 	       "  -h, --help     this list\n"
 	       "  -V, --version  the version\n");
 	printf("\nkvbench COMMAND --help lists a command's options.  For a start:\n"
-	       "  kvbench load -P workloads/workloada -p recordcount=100000\n"
-	       "  kvbench run -P workloads/workloada -p recordcount=100000 --duration 10\n");
+	       "  kvbench load -P workloada -p recordcount=100000\n"
+	       "  kvbench run -P workloada -p recordcount=100000 --duration 10\n");
 }
 
 static void print_version(void)

@@ -8,6 +8,7 @@
 
 #include "bench/command/command.h"
 #include "bench/command/compare.h"
+#include "bench/command/outputs.h"
 #include "bench/format/json.h"
 #include "bench/format/outfile.h"
 #include "bench/report/report.h"
@@ -21,6 +22,7 @@
 /* One store and what came of it. */
 struct column {
 	const char *title;
+	const char *name;        /* as compare takes it */
 	char server[NAME_BYTES]; /* as --server takes it */
 	enum store_get get;
 	const char *place; /* of --socket; NULL: where it usually is */
@@ -28,6 +30,7 @@ struct column {
 	struct store *store;
 	struct result *loaded, *result;
 	struct timeline timeline;
+	struct outputs outputs;
 	time_t started;
 };
 
@@ -60,6 +63,7 @@ static int add_column(struct compare *c, const char *name, struct err *err)
 		if (strcmp(name, kinds[i].name) != 0)
 			continue;
 		column->title = kinds[i].title;
+		column->name = kinds[i].name;
 		column->get = kinds[i].get;
 		if (kinds[i].elsewhere)
 			snprintf(column->server, sizeof column->server, "%s:", name);
@@ -102,7 +106,7 @@ static int parse(struct compare *c, int argc, char **argv, struct err *err)
 {
 	static const char *const repeatable[] = { "socket", NULL };
 
-	c->columns[0] = (struct column){ .title = "kvd" };
+	c->columns[0] = (struct column){ .title = "kvd", .name = "kvd" };
 	c->count = 1;
 	argc = take_names(c, argc, argv, err);
 	if (argc > 0)
@@ -128,7 +132,10 @@ static int parse(struct compare *c, int argc, char **argv, struct err *err)
 
 static void tick(void *arg, const struct driver_tick *t)
 {
-	timeline_add(arg, t);
+	struct column *column = arg;
+
+	timeline_add(&column->timeline, t);
+	outputs_tick(&column->outputs, t);
 }
 
 static struct driver_config config_of(struct column *column, bool load)
@@ -148,8 +155,9 @@ static struct driver_config config_of(struct column *column, bool load)
 		.operations = load ? w->insert_count : o->seconds > 0 ? 0 : w->operation_count,
 		.seconds = load ? 0 : seconds,
 		.target = load ? 0 : w->target,
+		.history = column->outputs.history,
 		.tick = load ? NULL : tick,
-		.arg = &column->timeline,
+		.arg = column,
 	};
 }
 
@@ -185,10 +193,14 @@ static int run_column(struct compare *c, struct column *column)
 		c->own_ns = driver_cost(&column->workload, (unsigned)options_values.depth);
 	column->started = time(NULL);
 	if (store_open(&config, &column->store, &err) < 0 ||
-	    drive(column, true, &column->loaded, &err) < 0 ||
-	    drive(column, false, &column->result, &err) < 0)
+	    drive(column, true, &column->loaded, &err) < 0)
 		return command_fail(EXIT_TROUBLE, &err);
-	return EXIT_DONE;
+	if (outputs_open(&column->outputs, &options_values, column->name, &err) < 0)
+		return command_fail(EXIT_USAGE, &err);
+	if (drive(column, false, &column->result, &err) < 0)
+		return command_fail(EXIT_TROUBLE, &err);
+	outputs_total(&column->outputs, column->result);
+	return outputs_close(&column->outputs, &err) < 0 ? command_fail(EXIT_USAGE, &err) : EXIT_DONE;
 }
 
 /* ---------------------------------------------------------------------- table */
@@ -329,33 +341,49 @@ static const struct column *by_message(const struct compare *c)
 	return NULL;
 }
 
-/* Where asking the server is better than reading its memory: for GETs, and for the
- * other operations beside them. */
-static void print_losses(const struct compare *c)
-{
-	const struct column *one = &c->columns[0], *two = by_message(c);
-	double rates[2];
-	bool any = false;
+/* Where asking the server is better than reading its memory. */
+struct losses {
+	unsigned gets; /* figures of them that are worse */
+	unsigned puts; /* and of what changes something beside them */
+};
 
-	if (two == NULL)
-		return;
+static struct losses print_lost_latencies(const struct column *one, const struct column *two)
+{
+	struct losses lost = { 0, 0 };
+
 	for (size_t i = 0; i < OP_KINDS * LATENCIES; i++) {
 		int kind = (int)(i / LATENCIES);
+		bool get = kind == OP_READ;
 		double of = latency_us(one, kind, latencies[i % LATENCIES].percentile);
 		double to = latency_us(two, kind, latencies[i % LATENCIES].percentile);
 		if (!(of > to))
 			continue;
-		any = true;
-		printf("One-sided GETs lose at %s %s: %.2f us, by message %.2f us\n",
-		       op_names[kind], latencies[i % LATENCIES].name, of, to);
+		lost.gets += get;
+		lost.puts += !get;
+		printf("%s at %s %s: %.2f us, by message %.2f us\n",
+		       get ? "One-sided GETs lose" : "PUTs beside one-sided GETs lose", op_names[kind],
+		       latencies[i % LATENCIES].name, of, to);
 	}
-	rates[0] = throughput(one->result);
-	rates[1] = throughput(two->result);
-	if (rates[0] < rates[1])
-		printf("One-sided GETs lose in operations/s: %.0f, by message %.0f\n", rates[0],
-		       rates[1]);
-	else if (!any)
+	return lost;
+}
+
+static void print_losses(const struct compare *c)
+{
+	const struct column *one = &c->columns[0], *two = by_message(c);
+
+	if (two == NULL)
+		return;
+	struct losses lost = print_lost_latencies(one, two);
+	double rate = throughput(one->result), rate_by_message = throughput(two->result);
+	if (rate < rate_by_message)
+		printf("One-sided GETs lose in operations/s: %.0f, by message %.0f\n", rate,
+		       rate_by_message);
+	else if (lost.gets + lost.puts == 0)
 		printf("One-sided GETs lose nowhere in this run.\n");
+	if (lost.puts > 0)
+		printf("Why PUTs lose: one-sided GETs ask nothing of kvd's workers, which sleep until a PUT\n"
+		       "comes. It waits until one is awake and has a core, while the clients keep the cores\n"
+		       "busy with GETs. GETs by message keep the workers awake for the PUTs, too.\n");
 }
 
 /* --------------------------------------------------------------------- reports */
@@ -419,10 +447,13 @@ static int run_all(struct compare *c)
 
 static void clear(struct compare *c)
 {
+	struct err ignored;
+
 	for (unsigned i = 0; i < c->count; i++) {
 		struct column *column = &c->columns[i];
 		workload_clear(&column->workload);
 		timeline_clear(&column->timeline);
+		outputs_close(&column->outputs, &ignored);
 		store_delete(&column->store);
 		free(column->loaded);
 		free(column->result);
@@ -442,7 +473,7 @@ int command_compare(int argc, char **argv)
 		status = command_fail(EXIT_USAGE, &err);
 	} else if (options_values.help) {
 		printf("usage: kvbench compare redis|memcached|message... [--socket PATH]... "
-		       "-P FILE [options]\n");
+		       "-P WORKLOAD [options]\n");
 		opt_print_help(options_compare_table);
 		status = EXIT_DONE;
 	} else {

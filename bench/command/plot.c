@@ -42,6 +42,7 @@ struct plot {
 	unsigned file_count;
 	struct run runs[RUNS_MAX];
 	unsigned run_count;
+	bool is_alone; /* there is one file, whose name tells nothing apart */
 	const struct jsonread *sg; /* of the last file that has one */
 };
 
@@ -55,8 +56,11 @@ static void add_run(struct plot *p, const struct jsonread *json, const char *nam
 	if (p->run_count == RUNS_MAX || jsonread_member(json, "operations") == NULL)
 		return;
 	run->json = json;
-	snprintf(run->label, sizeof run->label, "%.40s%s%.40s", name, inner != NULL ? ": " : "",
-		 inner != NULL ? inner : "");
+	if (inner != NULL && p->is_alone)
+		snprintf(run->label, sizeof run->label, "%.80s", inner);
+	else
+		snprintf(run->label, sizeof run->label, "%.40s%s%.40s", name,
+			 inner != NULL ? ": " : "", inner != NULL ? inner : "");
 	p->run_count++;
 }
 
@@ -132,17 +136,40 @@ static void draw_curve(struct picture *picture, const struct run *run,
 {
 	const struct jsonread *points = jsonread_member(operation, "percentiles");
 	double count = jsonread_number(jsonread_member(operation, "count"), 0);
-	char title[LABEL_BYTES + 32];
 
 	if (points == NULL || count <= 0)
 		return;
-	snprintf(title, sizeof title, "%s %s", run->label, operation->key);
-	picture_series(picture, title);
+	picture_series(picture, run->label);
 	for (const struct jsonread *at = points->first; at != NULL; at = at->next) {
 		double percentile = jsonread_number(at->first, 100);
 		double value = jsonread_number(at->first->next, NAN);
 		/* The greatest value stands where one in `count` is. */
 		picture_point(picture, percentile < 100 ? 1 / (1 - percentile / 100) : count, value);
+	}
+}
+
+static const struct jsonread *operation_of(const struct run *run, const char *kind)
+{
+	return jsonread_member(jsonread_member(run->json, "operations"), kind);
+}
+
+/* Whether a run before the i-th has that kind of operation: it has its panel. */
+static bool has_panel(const struct plot *p, unsigned i, const char *kind)
+{
+	for (unsigned k = 0; k < i; k++) {
+		if (operation_of(&p->runs[k], kind) != NULL)
+			return true;
+	}
+	return false;
+}
+
+static void draw_panel(struct picture *picture, const struct plot *p, const char *kind)
+{
+	picture_panel(picture, kind);
+	for (unsigned i = 0; i < p->run_count; i++) {
+		const struct jsonread *operation = operation_of(&p->runs[i], kind);
+		if (operation != NULL)
+			draw_curve(picture, &p->runs[i], operation);
 	}
 }
 
@@ -154,9 +181,9 @@ static int draw_latencies(const struct plot *p, struct err *err)
 		.title = title,
 		.x_label = "percentile (%)",
 		.y_label = "latency (\302\265s)",
-		.every = 8,
-		.settings = "set logscale xy\nset xrange [1:*]\n"
-			    "set xtics ('0' 1, '50' 2, '90' 10, '99' 100, '99.9' 1000, "
+		.log_x = true,
+		.log_y = true,
+		.settings = "set xtics ('0' 1, '50' 2, '90' 10, '99' 100, '99.9' 1000, "
 			    "'99.99' 1e4, '99.999' 1e5, '99.9999' 1e6)\n",
 	};
 
@@ -165,10 +192,29 @@ static int draw_latencies(const struct plot *p, struct err *err)
 		return -1;
 	for (unsigned i = 0; i < p->run_count; i++) {
 		const struct jsonread *all = jsonread_member(p->runs[i].json, "operations");
-		for (const struct jsonread *at = all->first; at != NULL; at = at->next)
-			draw_curve(&picture, &p->runs[i], at);
+		for (const struct jsonread *at = all->first; at != NULL; at = at->next) {
+			if (!has_panel(p, i, at->key))
+				draw_panel(&picture, p, at->key);
+		}
 	}
 	return end(&picture, path, err);
+}
+
+static void draw_timeline(struct picture *picture, const struct run *run)
+{
+	const struct jsonread *line = jsonread_member(run->json, "timeline");
+	bool any = false;
+
+	picture_series(picture, run->label);
+	for (line = line != NULL ? line->first : NULL; line != NULL; line = line->next) {
+		double from = jsonread_number(jsonread_member(line, "from_seconds"), 0);
+		double to = jsonread_number(jsonread_member(line, "to_seconds"), NAN);
+		double rate = jsonread_number(jsonread_member(line, "throughput"), NAN);
+		/* The rest behind the last whole second is too short to tell, unless it is all. */
+		if (to - from > 0.5 || !any)
+			picture_point(picture, (from + to) / 2, rate / 1e3);
+		any = true;
+	}
 }
 
 static int draw_throughput(const struct plot *p, struct err *err)
@@ -179,24 +225,13 @@ static int draw_throughput(const struct plot *p, struct err *err)
 		.title = title,
 		.x_label = "time (s)",
 		.y_label = "throughput (1,000 operations/s)",
-		.settings = "set xrange [0:*]\nset yrange [0:*]",
 	};
 
 	snprintf(title, sizeof title, "Throughput over time%s", device_words(p));
 	if (begin(&picture, "throughput", &config, path, sizeof path, err) < 0)
 		return -1;
-	for (unsigned i = 0; i < p->run_count; i++) {
-		const struct jsonread *line = jsonread_member(p->runs[i].json, "timeline");
-		picture_series(&picture, p->runs[i].label);
-		for (line = line != NULL ? line->first : NULL; line != NULL; line = line->next) {
-			double from = jsonread_number(jsonread_member(line, "from_seconds"), 0);
-			double to = jsonread_number(jsonread_member(line, "to_seconds"), NAN);
-			double rate = jsonread_number(jsonread_member(line, "throughput"), NAN);
-			/* The rest behind the last whole second is too short to tell. */
-			if (to - from > 0.5)
-				picture_point(&picture, (from + to) / 2, rate / 1e3);
-		}
-	}
+	for (unsigned i = 0; i < p->run_count; i++)
+		draw_timeline(&picture, &p->runs[i]);
 	return end(&picture, path, err);
 }
 
@@ -258,8 +293,8 @@ static int draw_scaling(const struct plot *p, const char *over, const char *what
 		.title = title,
 		.x_label = what,
 		.y_label = "throughput (1,000 operations/s)",
-		.settings = strcmp(what, "keys") == 0 ? "set logscale x\nset xtics format '%.0f'\nset yrange [0:*]"
-						       : "set yrange [0:*]\nset xtics 1",
+		.log_x = strcmp(what, "keys") == 0,
+		.settings = strcmp(what, "keys") == 0 ? "set xtics format '%.0f'" : "set xtics 1",
 	};
 
 	if (!differs(p, over))
@@ -303,7 +338,8 @@ static int draw_sg(const struct plot *p, struct err *err)
 		.title = title,
 		.x_label = "block (bytes)",
 		.y_label = "latency (\302\265s)",
-		.settings = "set logscale x 2\nset logscale y",
+		.log_x = true,
+		.log_y = true,
 	};
 
 	if (lines == NULL)
@@ -340,6 +376,7 @@ static int read_and_draw(int count, char **paths, struct err *err)
 
 	if (p == NULL)
 		return err_set(err, -1, "out of memory");
+	p->is_alone = count == 1;
 	for (int i = 0; i < count && rc == 0; i++)
 		rc = add_file(p, paths[i], err);
 	if (rc == 0)

@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "bench/command/command.h"
+#include "bench/command/outputs.h"
 #include "bench/command/run.h"
-#include "bench/report/csv.h"
-#include "bench/report/hdrlog.h"
 #include "bench/report/progress.h"
 #include "bench/report/report.h"
 #include "bench/run/driver.h"
@@ -21,9 +20,7 @@ struct run {
 	bool load;
 	struct workload workload;
 	struct store *store;
-	struct history *history;
-	struct csv *csv;
-	struct hdrlog *hdrlog;
+	struct outputs outputs;
 	struct timeline timeline;
 	struct progress progress;
 	struct result *result;
@@ -51,10 +48,7 @@ static void tick(void *arg, const struct driver_tick *t)
 	struct run *run = arg;
 
 	timeline_add(&run->timeline, t);
-	if (run->csv != NULL)
-		csv_tick(run->csv, t);
-	if (run->hdrlog != NULL)
-		hdrlog_tick(run->hdrlog, t);
+	outputs_tick(&run->outputs, t);
 	if (!run->options->quiet)
 		progress_tick(&run->progress, t);
 }
@@ -110,29 +104,6 @@ static int check_rmw(const struct run *run, struct err *err)
 	return 0;
 }
 
-static int open_outputs(struct run *run, struct err *err)
-{
-	const struct options *o = run->options;
-
-	if (o->history_path != NULL && history_new(o->history_path, &run->history, err) < 0)
-		return -1;
-	if (o->csv_path != NULL && csv_new(o->csv_path, &run->csv, err) < 0)
-		return -1;
-	if (o->hdr_path != NULL && hdrlog_new(o->hdr_path, &run->hdrlog, err) < 0)
-		return -1;
-	return 0;
-}
-
-static int close_outputs(struct run *run, struct err *err)
-{
-	int rc = 0;
-
-	rc |= history_delete(&run->history, err);
-	rc |= csv_delete(&run->csv, err);
-	rc |= hdrlog_delete(&run->hdrlog, err);
-	return rc < 0 ? -1 : 0;
-}
-
 /* The operations that end the run; 0: only time does. */
 static uint64_t planned(const struct run *run)
 {
@@ -164,8 +135,7 @@ static int write_reports(struct run *run, double own_ns, time_t started, struct 
 	};
 
 	report_text(&report, stdout);
-	if (run->csv != NULL)
-		csv_total(run->csv, run->result);
+	outputs_total(&run->outputs, run->result);
 	if (run->options->json_path == NULL)
 		return 0;
 	return report_json(&report, run->options->json_path, err);
@@ -220,7 +190,7 @@ static int drive(struct run *run, struct err *err)
 		.operations = planned(run),
 		.seconds = run->load ? 0 : planned_seconds(run),
 		.target = run->workload.target,
-		.history = run->history,
+		.history = run->outputs.history,
 		.tick = tick,
 		.arg = run,
 		.interrupted = &interrupted,
@@ -258,7 +228,7 @@ static int open_and_run(struct run *run, struct err *err)
 	if (store_open(&config, &run->store, err) < 0)
 		return command_fail(EXIT_TROUBLE, err);
 	if (check_integrity(run, err) < 0 || check_raw(run, err) < 0 || check_rmw(run, err) < 0 ||
-	    open_outputs(run, err) < 0)
+	    outputs_open(&run->outputs, run->options, NULL, err) < 0)
 		return command_fail(EXIT_USAGE, err);
 	return run_and_report(run, err);
 }
@@ -272,13 +242,13 @@ static int command(bool load, const struct opt *table, int argc, char **argv)
 	if (options_parse(table, argc, argv, &err) < 0) {
 		status = command_fail(EXIT_USAGE, &err);
 	} else if (options_values.help) {
-		printf("usage: kvbench %s -P FILE [-p NAME=VALUE]... [options]\n", argv[0]);
+		printf("usage: kvbench %s -P WORKLOAD [-p NAME=VALUE]... [options]\n", argv[0]);
 		opt_print_help(table);
 		status = EXIT_DONE;
 	} else {
 		status = open_and_run(&run, &err);
 	}
-	if (close_outputs(&run, &err) < 0 && status == EXIT_DONE)
+	if (outputs_close(&run.outputs, &err) < 0 && status == EXIT_DONE)
 		status = command_fail(EXIT_USAGE, &err);
 	workload_clear(&run.workload);
 	timeline_clear(&run.timeline);

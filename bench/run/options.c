@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/workload/find.h"
 #include "common/addr.h"
 
 #define THREADS_MAX 1024
@@ -28,7 +29,7 @@ static const char *property_file, *property, *stores_socket;
 #define OPTIONS_WORKLOAD                                                                           \
 	{ .name = "", .help = "Workload:" },                                                       \
 	{ "properties", 'P', OPT_STRING, &property_file, 0, 0, NULL, "FILE",                       \
-	  "YCSB property file; may be given many times" },                                         \
+	  "YCSB property file, or workloada to workloadf" },                                         \
 	{ "property", 'p', OPT_STRING, &property, 0, 0, NULL, "NAME=VALUE",                        \
 	  "one property, over those of the files" },                                               \
 	{ "seed", 0, OPT_INT, &V->seed, 0, INT_MAX, NULL, "N",                                     \
@@ -107,10 +108,7 @@ const struct opt options_compare_table[] = {
 	{ "socket", 0, OPT_STRING, &stores_socket, 0, 0, NULL, "PATH",
 	  "where a store is: a socket or HOST:PORT; once for each" },
 	OPTIONS_LOAD,
-	{ .name = "", .help = "Reports:" },
-	{ "json", 0, OPT_STRING, &V->json_path, 0, 0, NULL, "FILE", "everything, as JSON" },
-	{ "quiet", 'q', OPT_FLAG, &V->quiet, 0, 0, NULL, NULL, "no progress" },
-	{ "help", 'h', OPT_FLAG, &V->help, 0, 0, NULL, NULL, "this list" },
+	OPTIONS_OUTPUT,
 	{ .name = NULL },
 };
 
@@ -199,9 +197,11 @@ int options_take(const struct opt *table, const char *const *names, int argc, ch
 /* Reads property files and properties. */
 static int take_property(void *arg, const char *name, const char *value, struct err *err)
 {
+	char path[4096];
+
 	(void)arg;
 	if (strcmp(name, "properties") == 0)
-		return properties_read(V->properties, value, err);
+		return properties_read(V->properties, workload_find(value, path, sizeof path), err);
 	return properties_set(V->properties, value, err);
 }
 

@@ -52,6 +52,10 @@ if grep -q '^kvdpython_DATA' "$KVD_BUILD/Makefile"; then
 	KVD_LIBRARY=$prefix/lib/libkvd.so.0 PYTHONPATH=$module "$python" -c 'import kvd' || fail "the Python module"
 fi
 
+# The workloads that came with it, from any folder.
+(cd / && LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/kvbench" load -q -s noop: -P workloadb -p recordcount=10 >/dev/null) ||
+	fail "kvbench doesn't find its workloads"
+
 cat >"$tmp/user.c" <<'END'
 #include <kvd.h>
 int main(void)

@@ -39,7 +39,6 @@ furnish() {
 	echo report >report.pdf
 	printf '#!/bin/sh\nexit 0\n' >deploy.sh
 	chmod +x deploy.sh
-	cp "$KVD_SOURCE"/bench/workloads/workload? .
 }
 furnish
 
@@ -56,7 +55,7 @@ fi
 
 small() {
 	sed -E -e "s|/etc/|$tmp/etc/|g" -e "s|/var/|$tmp/var/|g" -e 's/--memory [0-9]+G/--memory 64M/' -e 's/(recordcount|operationcount)=[0-9]+/\1=1000/g' \
-		-e 's/--duration [0-9]+/--duration 1/' -e 's/kvcli top/& --interval 50ms/' -e 's/kvbench raw -s .*/& --duration 20ms/' <<<"$1"
+		-e 's/kvd .*--listen 192\.0\.2\.[0-9.]+/& --device soft/' -e 's/--duration [0-9]+/--duration 1/' -e 's/kvcli top/& --interval 50ms/' -e 's/kvbench raw -s .*/& --duration 20ms/' <<<"$1"
 }
 
 server_pid=''
@@ -139,7 +138,7 @@ run_shown() {
 run_lines() {
 	local line command=''
 	origin=$1
-	rm -rf "$tmp/etc"
+	rm -rf "$tmp/etc" admin.key
 	mkdir "$tmp/etc"
 	mkdir -p "$tmp/var/lib" "$tmp/var/backups"
 	: >"$tmp/shown"
