@@ -608,7 +608,7 @@ static const struct {
 /* Each ends the connection, counts, and does not harm others. */
 static void test_malformed(void **state)
 {
-	uint8_t message[sizeof(struct wire_request) + 1024];
+	uint8_t message[WIRE_MESSAGE_BYTES_MAX];
 	uint64_t errors = peer_stat(&peer, "protocol_errors");
 	struct peer bad;
 
