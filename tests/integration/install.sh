@@ -16,7 +16,7 @@ run_make() { # TARGET [VARIABLE=VALUE...]
 # configured VARIABLE: what it is in the Makefile.
 configured() {
 	printf 'include Makefile\nconfigured-value: ; @echo $(%s)\n' "$1" |
-		make -s -C "$KVD_BUILD" -f - configured-value 2>/dev/null
+		env -u MAKEFLAGS -u MAKELEVEL make -s -C "$KVD_BUILD" -f - configured-value 2>/dev/null
 }
 run_make install
 # The .pc file is of the configured prefix; ask for ours.
