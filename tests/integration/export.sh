@@ -67,7 +67,7 @@ for cut in 1 15 16 20 47 48 $((bytes / 3)) $((bytes / 2)) $((bytes - 33)) $((byt
 	head -c "$cut" "$tmp/dump" >"$tmp/cut"
 	expect 2 kvcli import --check "$tmp/cut"
 	expect 2 kvcli import "$tmp/cut"
-	says "go on from there: kvcli import $tmp/cut --from "
+	says "To go on from there with the whole file: kvcli -s $KVD_ADDR import '$tmp/cut' --from "
 	from=$(sed -E 's/.* --from ([0-9]+)$/\1/' "$tmp/err")
 	expect 0 kvcli import "$tmp/dump" --from "$from"
 	restored "cut at $cut, on from $from"
@@ -85,16 +85,18 @@ for at in 3 17 30 40 100 $((bytes / 2)) $((bytes - 40)) $((bytes - 20)); do
 	byte=$(od -An -tu1 -j "$at" -N 1 "$tmp/dump")
 	printf "\\x$(printf %02x $((byte ^ 16)))" | dd of="$tmp/bad" bs=1 seek="$at" conv=notrunc status=none
 	expect 2 kvcli import --check "$tmp/bad"
-	grep -Eq 'damaged|cut off' "$tmp/err" || { cat "$tmp/err"; fail "damage at $at is not told"; }
+	grep -Eq 'damaged|cut off|is no export' "$tmp/err" || { cat "$tmp/err"; fail "damage at $at is not told"; }
 done
 expect 2 kvcli import "$tmp/dump" --from 20; says "no block begins there"
-head -c 5000 /dev/urandom >"$tmp/noise"; expect 2 kvcli import "$tmp/noise"; says "no export of kvcli's"
+! grep -q 'go on' "$tmp/err" || fail "no way to go on with a damaged file"
+head -c 5000 /dev/urandom >"$tmp/noise"; expect 2 kvcli import "$tmp/noise"; says "noise is no export: "
 for line in '{"key":"a"}' '{"value":"a"}' '{"key":"","value":"v"}' '{"key":1,"value":"v"}' '{"key":"a","value":"b"' \
 	'{"key":"a","value":"\ud800"}' '{"key_base64":"a","value":"b"}' '{"key":"a","value":"b"} x' '{"key":"a","key":"b","value":"c"}' \
 	'{"key":"a","value":"b","ttl_ms":-1}' '{"key":"a","value":"b","x":{}}'; do
 	printf '{"key":"good","value":"v"}\n%s\n{"key":"behind","value":"v"}\n' "$line" >"$tmp/bad.json"
 	expect 2 kvcli import "$tmp/bad.json"
 	says "stopped after 1 stored record: the file is damaged at byte 27"
+	says "once that line is right: "
 	says "--from 27"
 done
 printf ' { "x" : null, "key" : "\\u00e4\\ud83d\\ude00", "y":[],"value":"v"}' >"$tmp/bad.json"

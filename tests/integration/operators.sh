@@ -72,7 +72,7 @@ for i in 1 2 3; do kvcli put "key$i" --file "$tmp/value" || fail "put"; done
 kvcli export "$tmp/dump" >/dev/null || fail "export"
 head -c 5000000 "$tmp/dump" >"$tmp/cut"
 expect 2 kvcli import "$tmp/cut"; says "the file is cut off"
-! grep -q "go on" "$tmp/err" || fail "no way to go on with a file that is cut off"
+says "with the whole file: kvcli -s $KVD_ADDR import "
 head -c 100 "$tmp/dump" >"$tmp/head"
 { kvcli export - 2>"$tmp/err"; echo $? >"$tmp/status"; } | head -c 100 >"$tmp/out"
 cmp "$tmp/head" "$tmp/out" || true # another time stands in it

@@ -285,7 +285,7 @@ struct import {
 	bool failed;      /* a record was not stored: */
 	uint64_t failed_at;
 	bool foreign;     /* the file is no export */
-	bool hopeless;    /* it is damaged: there is no going on */
+	const char *once; /* what going on needs first; NULL: there is no going on */
 	int status;
 	char why[1024];
 };
@@ -330,7 +330,10 @@ static void import_stopped(struct import *m, enum dump_got got)
 {
 	m->status = CLI_USAGE;
 	m->foreign = got == DUMP_FOREIGN;
-	m->hopeless = got != DUMP_STOPPED;
+	m->once = got == DUMP_CUT		      ? " with the whole file"
+		  : got == DUMP_DAMAGED && !m->reader.json ? NULL
+		  : got == DUMP_DAMAGED		      ? " once that line is right"
+						      : "";
 	if (got == DUMP_STOPPED)
 		snprintf(m->why, sizeof m->why, "interrupted");
 	else if (got == DUMP_CUT)
@@ -370,8 +373,8 @@ static void go_on(const struct import *m, uint64_t at, char *text, size_t text_b
 
 	if (!shell)
 		snprintf(server, sizeof server, "kvcli -s %s ", m->cli->server);
-	snprintf(text, text_bytes, ". To go on from there: %simport '%s' --from %" PRIu64, server,
-		 m->name, at);
+	snprintf(text, text_bytes, ". To go on from there%s: %simport '%s' --from %" PRIu64, m->once,
+		 server, m->name, at);
 }
 
 /* What is to be done to go on. */
@@ -391,7 +394,7 @@ static int import_report(struct import *m)
 	if (m->check)
 		return cli_fail(m->cli, m->status, "import: %s; the %" PRIu64 " records before that are "
 				"right", m->why, m->stored);
-	if (!m->hopeless)
+	if (m->once)
 		go_on(m, at, more, sizeof more);
 	return cli_fail(m->cli, m->status, "import: stopped after %" PRIu64 " stored record%s: %s%s",
 			m->stored, m->stored == 1 ? "" : "s", m->why, more);
@@ -399,7 +402,7 @@ static int import_report(struct import *m)
 
 static int import_file(struct cli *cli, const struct cli_args *args, char *path, uint64_t from)
 {
-	struct import m = { .cli = cli, .name = path ? path : "-", .status = CLI_DONE,
+	struct import m = { .cli = cli, .name = path ? path : "-", .once = "", .status = CLI_DONE,
 			    .check = args->given[IMPORT_CHECK] };
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : 0, status;
 	struct stat st;
