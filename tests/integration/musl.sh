@@ -6,7 +6,8 @@
 requires musl-gcc gcc
 cd "$KVD_SOURCE" || fail "no source"
 mapfile -t defines < <(sed -n 's/^DEFS = //p' "$KVD_BUILD/Makefile" | grep -Eo -- '-D(HAVE|WITH)_[A-Z_]+=1')
-flags=(-std=gnu11 -fsyntax-only -I. -D_GNU_SOURCE '-DPACKAGE_VERSION="0"' -Werror=implicit-function-declaration
+flags=(-std=gnu11 -fsyntax-only -I. -D_GNU_SOURCE '-DPACKAGE_VERSION="0"' '-DWORKLOADS_DIR="/"'
+	-Werror=implicit-function-declaration
 	-Wformat -Werror=format -Werror=int-conversion -Werror=incompatible-pointer-types
 	-idirafter /usr/include -idirafter "/usr/include/$(gcc -print-multiarch)")
 [ "$(uname -m)" != x86_64 ] || flags+=(-mavx2)
