@@ -182,3 +182,8 @@ void bytes_find_key(char *key, const char *begin, bool (*is)(struct hash hash, c
 	}
 	fail_msg("no such key");
 }
+
+bool bytes_has_fp(struct hash hash, const void *fp)
+{
+	return layout_fp(hash.a, layout_unit_mask(LAYOUT_TABLE_BYTES_MAX)) == *(const uint64_t *)fp;
+}

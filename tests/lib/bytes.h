@@ -67,5 +67,7 @@ void bytes_read(struct bytes *b, enum step step);
 /* A key beginning with `begin` of which `is` says true, to BYTES_KEY bytes. */
 void bytes_find_key(char *key, const char *begin, bool (*is)(struct hash hash, const void *arg),
 		    const void *arg);
+/* One: its fingerprint is *(const uint64_t *)fp. */
+bool bytes_has_fp(struct hash hash, const void *fp);
 
 #endif

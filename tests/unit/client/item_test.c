@@ -181,11 +181,6 @@ static void test_every_flipped_bit(void **state)
 
 /* -------------------------------------------------------------- another key */
 
-static bool has_fp(struct hash h, const void *arg)
-{
-	return layout_fp(h.a, layout_unit_mask(LAYOUT_TABLE_BYTES_MAX)) == *(const uint64_t *)arg;
-}
-
 /* An item of another key, whose fingerprint is KEY's, or is not. */
 static struct get *read_other(bool collides)
 {
@@ -194,7 +189,7 @@ static struct get *read_other(bool collides)
 	static char other[BYTES_KEY];
 
 	fp ^= collides ? 0 : 1ull << LAYOUT_FP_SHIFT;
-	bytes_find_key(other, "k", has_fp, &fp);
+	bytes_find_key(other, "k", bytes_has_fp, &fp);
 	item.key = other;
 	return read_item(&item, 100);
 }

@@ -63,11 +63,6 @@ static bool stays(struct hash h, const void *arg)
 	       layout_bucket_of(h.b, 0) == layout_bucket_of(h.b, 1);
 }
 
-static bool has_fp(struct hash h, const void *arg)
-{
-	return layout_fp(h.a, layout_unit_mask(LAYOUT_TABLE_BYTES_MAX)) == *(const uint64_t *)arg;
-}
-
 /* A GET of a key like this, whose directory is known. */
 static struct get *begin(bool (*is)(struct hash h, const void *arg))
 {
@@ -511,7 +506,7 @@ static void test_fingerprint_of_another_key(void **state)
 	char other[BYTES_KEY];
 
 	(void)state;
-	bytes_find_key(other, "other-", has_fp, &fp);
+	bytes_find_key(other, "other-", bytes_has_fp, &fp);
 	uint64_t word = bytes_item(b, &(struct bytes_item){ .unit = ITEM_UNIT,
 							    .key = other,
 							    .kind = LAYOUT_LIVE,

@@ -130,11 +130,6 @@ static void test_torn_scratch(void **state)
 	assert_int_equal(pending_got_updating(g), READ_ITEM);
 }
 
-static bool has_fp(struct hash h, const void *arg)
-{
-	return layout_fp(h.a, layout_unit_mask(LAYOUT_TABLE_BYTES_MAX)) == *(const uint64_t *)arg;
-}
-
 static void test_scratch_of_another_key(void **state)
 {
 	struct bytes_item old = old_item(LAYOUT_LIVE);
@@ -142,7 +137,7 @@ static void test_scratch_of_another_key(void **state)
 	char other[BYTES_KEY];
 
 	(void)state;
-	bytes_find_key(other, "k", has_fp, &fp);
+	bytes_find_key(other, "k", bytes_has_fp, &fp);
 	old.key = other;
 	struct get *g = read_updating(&old);
 	assert_int_equal(pending_got_updating(g), NEXT_ENTRY);
