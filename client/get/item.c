@@ -120,11 +120,13 @@ enum step item_got_untold(struct get *g)
 	return NEXT_ENTRY;
 }
 
-/* A change of the key is under way, or shows in its item still. */
-static bool is_changing(const struct get *g, enum verdict v)
+/* A change of the key is under way, or shows in its item still.  In a head that was READ
+ * without its value PENDING counts as in a whole item. */
+static bool is_changing(const struct get *g, enum verdict v, bool cut)
 {
 	return v == ITEM_UPDATING || v == ITEM_PREPARED || v == ITEM_INSERTING || v == ITEM_OLD ||
-	       v == ITEM_NEW || (v == ITEM_LIVE && (get_item(g)->state & LAYOUT_PENDING));
+	       v == ITEM_NEW ||
+	       ((v == ITEM_LIVE || cut) && (get_item(g)->state & LAYOUT_PENDING));
 }
 
 /* `*cut`: it is the head of an item whose value has no room. */
@@ -142,8 +144,10 @@ static enum verdict judge(const struct get *g, bool *cut)
 	if (v == ITEM_COPY && g->step == READ_COPY)
 		v = *cut ? ITEM_TORN : ITEM_LIVE;
 	/* The holder of the lock waits until what was under way is through (4). */
-	if (g->locked && g->step != READ_COPY && is_changing(g, v))
+	if (g->locked && g->step != READ_COPY && is_changing(g, v, *cut)) {
 		v = ITEM_TORN;
+		*cut = false;
+	}
 	return v;
 }
 

@@ -400,6 +400,37 @@ static void test_head_of_one_that_has_no_room(void **state)
 	assert_int_equal(item_got(g), DELIVER);
 }
 
+/* A holder is told the length of a value when no change of it is under way. */
+static void test_holder_without_room_waits(void **state)
+{
+	static const enum layout_kind kinds[] = { LAYOUT_LIVE, LAYOUT_PREPARED, LAYOUT_OLD,
+						  LAYOUT_NEW };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		struct get *g = read_long(kinds[i], 1000);
+		g->locked = true;
+		for (unsigned n = 0; n < TORN_MAX; n++) {
+			in_table()->state |= LAYOUT_PENDING;
+			bytes_read(b, READ_ITEM);
+			if (item_got(g) != READ_ITEM)
+				fail_msg("kind %d: a locked GET with a short buffer ignores PENDING",
+					 (int)kinds[i]);
+		}
+		assert_int_equal(item_got(g), START_OVER);
+	}
+	struct get *g = read_long(LAYOUT_LIVE, 1000);
+	g->locked = true;
+	in_table()->state |= LAYOUT_PENDING;
+	bytes_read(b, READ_ITEM);
+	assert_int_equal(item_got(g), READ_ITEM);
+	in_table()->state &= ~LAYOUT_PENDING; /* that change came to nothing */
+	bytes_read(b, READ_ITEM);
+	assert_int_equal(item_got(g), READ_ITEM);
+	bytes_read(b, READ_ITEM);
+	assert_int_equal(item_got(g), DELIVER);
+}
+
 static void test_head_of_a_deleted_one(void **state)
 {
 	(void)state;
@@ -465,6 +496,7 @@ int main(void)
 		TEST(test_plan_of_a_value_for_the_caller),
 		TEST(test_long_value_goes_to_the_caller),
 		TEST(test_head_of_one_that_has_no_room),
+		TEST(test_holder_without_room_waits),
 		TEST(test_head_of_a_deleted_one),
 		TEST(test_head_that_leads_elsewhere),
 		TEST(test_head_of_another_key),
