@@ -93,6 +93,9 @@ void knock_failed(struct knock *k, const struct addr *peer, uint64_t now_ns)
 	if (!k || k->rate == 0)
 		return;
 	pthread_mutex_lock(&k->lock);
-	bucket_of(k, peer, now_ns)->tokens -= k->rate / KNOCK_FAILURES_PER_S;
+	struct bucket *b = bucket_of(k, peer, now_ns);
+	b->tokens -= k->rate / KNOCK_FAILURES_PER_S;
+	if (b->tokens < -k->rate * KNOCK_BURST_S)
+		b->tokens = -k->rate * KNOCK_BURST_S;
 	pthread_mutex_unlock(&k->lock);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rate_limit.h -- how many connections an address may begin: so many a second, and
- * KNOCK_BURST_S seconds' worth at once.  A handshake that fails, or a malformed message, counts as much as
- * 1/KNOCK_FAILURES_PER_S seconds' worth.
+ * KNOCK_BURST_S seconds' worth at once.  A handshake that fails, or a malformed message,
+ * counts as much as 1/KNOCK_FAILURES_PER_S seconds' worth.  The debt is a burst at the
+ * most: after KNOCK_BURST_S seconds without another failure an address is let in again.
  *
  * Memory is bounded: addresses share a fixed number of buckets, by a secret hash.
  * Any thread.

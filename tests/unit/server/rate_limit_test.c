@@ -121,6 +121,21 @@ static void test_failures(void **state)
 	knock_failed(NULL, &a, START);
 }
 
+/* Many connections that are open already can fail at once, for all who share the address. */
+static void test_debt(void **state)
+{
+	struct addr a = peer("[2001:db8:1:2::1]:5000"), same = peer("[2001:db8:1:2:9:9:9:9]:5000");
+
+	(void)state;
+	for (int i = 0; i < 600; i++)
+		knock_failed(knock, &a, START);
+	assert_int_equal(take(&same, 1, START + KNOCK_BURST_S * S), 0);
+	unsigned after = take(&same, 1, START + (KNOCK_BURST_S + 1) * S);
+	if (!after)
+		print_error("locked out for longer than a burst\n");
+	assert_int_equal(after, 1);
+}
+
 static void test_no_limit(void **state)
 {
 	struct addr a = peer("10.0.0.1:5000");
@@ -142,6 +157,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_addresses, begin, end),
 		cmocka_unit_test_setup_teardown(test_prefix, begin, end),
 		cmocka_unit_test_setup_teardown(test_failures, begin, end),
+		cmocka_unit_test_setup_teardown(test_debt, begin, end),
 		cmocka_unit_test_setup_teardown(test_no_limit, begin, end),
 	};
 
