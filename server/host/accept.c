@@ -6,8 +6,9 @@
  * is made in that one's protection domain, on its worker with the fewest connections, and
  * brought to RTS without any remote right -> handed to the worker -> accepted.
  *
- * Limits: on connections, on those an address may begin (server/access/rate_limit.c), on
- * those that have not said a good hello (HANDSHAKES_PART: the eldest makes room).
+ * Limits: on those an address may begin (server/access/rate_limit.c), on connections, and
+ * on those that have not said a good hello: the eldest of them makes room (room.c).  A
+ * request that waits for it is answered once that one is buried.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "server/access/rate_limit.h"
 #include "server/host/conns.h"
 #include "server/host/host.h"
+#include "server/host/room.h"
 #include "server/lock/locker.h"
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
@@ -32,7 +34,7 @@
 #define CREDITS_MAX 129u /* of libkvd: 128 operations, and an unlock */
 #define PULL_SENDS 8u
 #define UNSIGNALED_SENDS 32u /* twice what reply.c posts from signal to signal */
-#define HANDSHAKES_PART 2 /* a half of all connections */
+#define WAIT_NS_MAX 3000000000ull /* three times what ending one takes at the most */
 
 static void refuse(struct server *s, struct rdma_cm_id *id, enum wire_refusal why,
 		   uint32_t limit)
@@ -191,79 +193,105 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 		  c->peer.text, queues->number - s->worker_first, *s->name ? " of " : "", s->name);
 }
 
-/* Many that don't finish their handshake must not keep others from theirs. */
-static void make_room(struct host *h)
-{
-	uint64_t most = (uint64_t)h->servers->connections_max / HANDSHAKES_PART;
-	struct conn *eldest = NULL;
-
-	if (conns_count_pending(h) < (most ? most : 1))
-		return;
-	for (unsigned i = 0; i < h->server_count; i++)
-		for (struct conn *c = h->servers[i].conns; c; c = c->all_next)
-			if (conn_is_pending(c) && !atomic_load(&c->disconnected) &&
-			    (!eldest || c->since_ns <= eldest->since_ns))
-				eldest = c;
-	if (eldest)
-		conn_drop(eldest, "it did not finish its handshake, and others wait for theirs");
-}
-
 /* What there is to say against a request that is well-formed, or nothing; *limit: which
  * limit it hit. */
 static enum wire_refusal judge(struct host *h, const struct server *s, const struct addr *peer,
 			       uint32_t *limit)
 {
-	const struct server *all = h->servers, *own = s ? s : all;
-
 	*limit = 0;
 	if (!knock_may(h->knock, peer, clock_ns())) {
-		*limit = (uint32_t)all->options->handshakes;
+		*limit = (uint32_t)h->servers->options->handshakes;
 		return WIRE_REFUSED_RATE;
 	}
 	/* Where there are users it is denied its hello, like somebody whom nobody knows. */
 	if (!s && !gate_has_users(h->servers->gate))
 		return WIRE_REFUSED_SPACE;
-	*limit = own->connections_max;
-	if (s && s->conn_count >= *limit)
-		return WIRE_REFUSED_CONNECTIONS;
-	*limit = all->connections_max;
-	return conns_count(h) >= *limit ? WIRE_REFUSED_CONNECTIONS : WIRE_ACCEPTED;
+	return WIRE_ACCEPTED;
+}
+
+static const char *const refusals[] = {
+	[WIRE_REFUSED_MAGIC] = "it does not speak kvd's protocol",
+	[WIRE_REFUSED_VERSION] = "it speaks another version of the protocol",
+	[WIRE_REFUSED_CONNECTIONS] = "the limit of connections is reached (--connections)",
+	[WIRE_REFUSED_RESOURCES] = "there is no memory for it",
+	[WIRE_REFUSED_STOPPING] = "kvd stops",
+	[WIRE_REFUSED_RATE] = "too many handshakes from there (--handshakes)",
+	[WIRE_REFUSED_SPACE] = "it asks for a namespace that is none (--namespace)",
+};
+
+static void tell_and_refuse(struct server *s, struct rdma_cm_id *id, enum wire_refusal why,
+			    uint32_t limit)
+{
+	struct addr peer;
+
+	addr_from(&peer, rdma_get_peer_addr(id));
+	log_limited(LOG_LEVEL_WARN, refusals[why], "refused %s: %s", peer.text, refusals[why]);
+	refuse(s, id, why, limit);
+}
+
+/* It is let in, waits for room, or is refused. */
+static void let_in(struct host *h, const struct arrival *a)
+{
+	uint32_t limit;
+
+	switch (room_make(h, a->server, &limit)) {
+	case ROOM_THERE:
+		accept_conn(a->server, a->id, &a->request, &a->asked);
+		break;
+	case ROOM_SOON:
+		if (!room_wait(h, a))
+			tell_and_refuse(a->server, a->id, WIRE_REFUSED_RESOURCES, 0);
+		break;
+	case ROOM_NONE:
+		tell_and_refuse(a->server, a->id, WIRE_REFUSED_CONNECTIONS, limit);
+	}
 }
 
 void arrival_asked(struct host *h, struct rdma_cm_event *e)
 {
-	static const char *const why[] = {
-		[WIRE_REFUSED_MAGIC] = "it does not speak kvd's protocol",
-		[WIRE_REFUSED_VERSION] = "it speaks another version of the protocol",
-		[WIRE_REFUSED_CONNECTIONS] = "the limit of connections is reached (--connections)",
-		[WIRE_REFUSED_RATE] = "too many handshakes from there (--handshakes)",
-		[WIRE_REFUSED_SPACE] = "it asks for a namespace that is none (--namespace)",
-	};
-	struct wire_connect request = { 0 };
-	struct rdma_conn_param asked = e->param.conn;
-	struct rdma_cm_id *id = e->id;
+	struct arrival a = { .id = e->id, .asked = e->param.conn, .since_ns = clock_ns() };
 	struct addr peer;
-	enum wire_refusal refusal = check_request(e, &request);
+	enum wire_refusal refusal = check_request(e, &a.request);
 	struct server *s = NULL;
 	uint32_t limit = 0;
 
-	addr_from(&peer, rdma_get_peer_addr(id));
+	addr_from(&peer, rdma_get_peer_addr(a.id));
 	h->servers->verbs->ack_cm_event(e);
 	if (refusal == WIRE_ACCEPTED) {
-		s = find_space(h, request.space);
+		s = find_space(h, a.request.space);
 		refusal = judge(h, s, &peer, &limit);
 	}
-	if (!s)
-		s = h->servers;
+	a.server = s ? s : h->servers;
 	if (refusal != WIRE_ACCEPTED) {
-		log_limited(LOG_LEVEL_WARN, why[refusal], "refused %s: %s", peer.text, why[refusal]);
-		refuse(s, id, refusal, limit);
+		tell_and_refuse(a.server, a.id, refusal, limit);
 		return;
 	}
-	if (s->space != request.space)
-		log_limited(LOG_LEVEL_WARN, why[WIRE_REFUSED_SPACE],
+	if (!s)
+		log_limited(LOG_LEVEL_WARN, refusals[WIRE_REFUSED_SPACE],
 			    "%s asks for a namespace that is none: its hello will be denied",
 			    peer.text);
-	make_room(h);
-	accept_conn(s, id, &request, &asked);
+	let_in(h, &a);
+}
+
+void arrivals_go_on(struct host *h)
+{
+	struct arrival *a;
+
+	while ((a = room_next(h))) {
+		accept_conn(a->server, a->id, &a->request, &a->asked);
+		free(a);
+	}
+}
+
+void arrivals_refuse(struct host *h, bool all)
+{
+	uint64_t now = clock_ns();
+	struct arrival *a;
+
+	while ((a = room_late(h, all ? ~0ull : now - WAIT_NS_MAX))) {
+		tell_and_refuse(a->server, a->id,
+				all ? WIRE_REFUSED_STOPPING : WIRE_REFUSED_CONNECTIONS,
+				all ? 0 : a->server->connections_max);
+		free(a);
+	}
 }

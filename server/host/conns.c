@@ -14,6 +14,30 @@ bool conn_is_pending(const struct conn *c)
 	return state == CONN_NEW || state == CONN_DENIED;
 }
 
+/* The worker may close one before the main thread hears of it. */
+static bool is_ending(const struct conn *c)
+{
+	return atomic_load(&c->disconnected) ||
+	       __atomic_load_n(&c->state, __ATOMIC_RELAXED) == CONN_CLOSING;
+}
+
+unsigned conns_look(const struct host *h, const struct server *s, struct conn **eldest)
+{
+	unsigned ending = 0;
+
+	*eldest = NULL;
+	for (unsigned i = 0; i < h->server_count; i++) {
+		const struct server *other = &h->servers[i];
+		for (struct conn *c = !s || s == other ? other->conns : NULL; c; c = c->all_next) {
+			if (is_ending(c))
+				ending++;
+			else if (conn_is_pending(c) && (!*eldest || c->since_ns <= (*eldest)->since_ns))
+				*eldest = c;
+		}
+	}
+	return ending;
+}
+
 uint64_t conns_count(const struct host *h)
 {
 	uint64_t n = 0;

@@ -18,6 +18,9 @@ struct server;
 bool conn_is_pending(const struct conn *conn); /* it has not said a good hello */
 uint64_t conns_count(const struct host *host);
 uint64_t conns_count_pending(const struct host *host);
+/* Of a namespace, or of all (NULL): how many end, and the eldest of those that have not said
+ * a good hello and don't end, or NULL. */
+unsigned conns_look(const struct host *host, const struct server *server, struct conn **eldest);
 void conns_add(struct server *server, struct conn *conn);
 void conns_remove(struct conn *conn);
 /* The hook: whether a connection is not yet destroyed.  Any thread. */
@@ -30,6 +33,10 @@ void conns_each(struct server *server,
 
 /* accept.c: takes the id of the CONNECT_REQUEST, and acknowledges the event. */
 void arrival_asked(struct host *host, struct rdma_cm_event *event);
+/* Those that waited and for whom there is room now. */
+void arrivals_go_on(struct host *host);
+/* Those that waited for too long, or all, as kvd stops. */
+void arrivals_refuse(struct host *host, bool all);
 
 /* reap.c */
 /* The hook: its worker gives a connection back.  Any thread. */

@@ -34,6 +34,7 @@ struct host {
 	uint64_t conn_last_id;
 	uint64_t looked_ns;
 	int signal_fd;
+	struct arrival *waiting; /* for room, the first one first */
 
 	/* Connections that their workers are done with. */
 	pthread_mutex_t done_lock;

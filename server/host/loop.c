@@ -162,6 +162,7 @@ void listen_stop(struct host *h)
 	const struct verbs *v = h->servers->verbs;
 
 	listeners_close(h);
+	arrivals_refuse(h, true);
 	for (unsigned i = 0; i < h->server_count; i++)
 		stop_server(&h->servers[i]);
 	if (h->channel)

@@ -69,6 +69,7 @@ void burial_all(struct host *h)
 		next = c->next;
 		burial_one(c);
 	}
+	arrivals_go_on(h);
 }
 
 static void look_after_conn(struct conn *c, uint64_t now)
@@ -100,6 +101,7 @@ void burial_look(struct host *h)
 		return;
 	h->looked_ns = now;
 	log_limit_tell(now, false);
+	arrivals_refuse(h, false);
 	for (unsigned i = 0; i < h->server_count; i++)
 		for (struct conn *c = h->servers[i].conns; c; c = c->all_next)
 			look_after_conn(c, now);
