@@ -435,6 +435,28 @@ static void test_fast_goes_on_as_an_operation(void **state)
 	assert_int_equal(e->in_flight, 0);
 }
 
+/* What ends as it goes on is not given to kvd_poll(), too. */
+static void test_fast_ends_as_it_goes_on(void **state)
+{
+	struct bytes_item item = item_of(100);
+	struct kvd_completion c;
+	struct got got;
+	struct op *op;
+	int rc;
+
+	(void)state;
+	store(&item);
+	get(GET_PLAIN, 100);
+	item.kind = LAYOUT_INSERTING;
+	bytes_item(end->bytes, &item);
+	assert_int_equal(fast(100, &got, &op, &rc), FAST_BEGUN);
+	assert_int_equal(engine_await(e, op, NULL), 0);
+	assert_int_equal(op_outcome(op)->result, KVD_NOT_FOUND);
+	op_free(op);
+	assert_false(ops_take_done(e, &c));
+	assert_int_equal(e->in_flight, 0);
+}
+
 static void test_fast_with_an_expiry(void **state)
 {
 	struct bytes_item item = item_of(100);
@@ -525,6 +547,7 @@ int main(void)
 		TEST(test_unlock_on_a_broken_connection),
 		TEST(test_fast),
 		TEST(test_fast_goes_on_as_an_operation),
+		TEST(test_fast_ends_as_it_goes_on),
 		TEST(test_fast_with_an_expiry),
 		TEST(test_fast_behind_a_lock),
 		TEST(test_fast_behind_a_lock_goes_on),
