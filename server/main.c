@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/addr.h"
+#include "common/beside.h"
 #include "common/clock.h"
 #include "common/rdma/doctor.h"
 #include "common/log.h"
@@ -160,18 +161,19 @@ static int write_ready_file(const struct host *h, struct err *err)
 
 	if (!path)
 		return 0;
-	if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
-		return err_set(err, -1, "--ready-file: the path is too long");
-	FILE *f = fopen(tmp, "we");
+	int fd = beside_create(AT_FDCWD, path, 0666, tmp, sizeof tmp);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!f)
 		return err_set_errno(err, -1, errno, "can't write the ready file %s", path);
 	bool ok = true;
 	for (unsigned i = 0; i < h->listener_count; i++)
 		ok &= fprintf(f, "%s\n", h->listeners[i].addr.text) > 0;
 	ok &= fclose(f) == 0;
-	if (!ok || rename(tmp, path))
-		return err_set_errno(err, -1, errno, "can't write the ready file %s", path);
-	return 0;
+	if (ok && !rename(tmp, path))
+		return 0;
+	err_set_errno(err, -1, errno, "can't write the ready file %s", path);
+	unlink(tmp);
+	return -1;
 }
 
 static void say_who(const struct server *s)

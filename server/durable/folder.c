@@ -50,7 +50,10 @@ static int write_marker(const char *dir, const char *text, struct err *err)
 	if (snprintf(path, sizeof path, "%s/" MARKER, dir) >= (int)sizeof path ||
 	    snprintf(tmp, sizeof tmp, "%s/" MARKER ".tmp", dir) >= (int)sizeof tmp)
 		return err_set(err, -1, "the path %.100s... is too long", dir);
-	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	/* One that a crash left goes.  It is made anew: whatever is put there is not followed. */
+	if (unlink(tmp) && errno != ENOENT)
+		return err_set_errno(err, -1, errno, "can't write to %s", dir);
+	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_set_errno(err, -1, errno, "can't write to %s", dir);
 	errno = ENOSPC;

@@ -27,6 +27,7 @@
 #include "client/cli/text/json.h"
 #include "client/cli/text/progress.h"
 #include "client/cli/text/word.h"
+#include "common/beside.h"
 
 enum { IMPORT_FROM, IMPORT_CHECK };
 
@@ -191,14 +192,14 @@ static int export_open(struct export *x, const struct cli_word *word, bool json)
 	x->fd = 1;
 	if (!cli_word_is(word, "-")) {
 		x->path = cli_word_string(word);
-		size_t bytes = x->path ? strlen(x->path) + 9 : 0;
+		size_t bytes = x->path ? strlen(x->path) + BESIDE_BYTES : 0;
 		x->partial = x->path ? malloc(bytes) : NULL;
 		if (!x->partial)
 			return cli_fail(x->cli, CLI_USAGE, "export: no memory, or a zero byte in the path");
-		snprintf(x->partial, bytes, "%s.partial", x->path);
-		x->fd = open(x->partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		x->fd = beside_create(AT_FDCWD, x->path, 0600, x->partial, bytes);
 		if (x->fd < 0)
-			return cli_fail(x->cli, CLI_USAGE, "export: %s: %s", x->partial, strerror(errno));
+			return cli_fail(x->cli, CLI_USAGE, "export: a file beside %s: %s", x->path,
+					strerror(errno));
 	} else if (x->cli->shell) {
 		return cli_fail(x->cli, CLI_USAGE, "export: in a shell it wants a file: answers stand "
 						   "on standard output");

@@ -7,13 +7,16 @@
  * trouble with the server ends the command.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/cli/command/tree.h"
 #include "client/cli/file/files.h"
+#include "client/cli/file/inside.h"
 #include "client/cli/file/value.h"
 #include "client/cli/session/answer.h"
 #include "client/cli/session/session.h"
@@ -34,6 +37,7 @@ struct tree {
 	struct cli *cli;
 	const char *name; /* of the command */
 	char *folder;
+	int root; /* get-tree: the folder, open; -1: not yet */
 	const struct cli_word *prefix;
 	struct cli_files files;
 	struct cli_window *window;
@@ -105,30 +109,17 @@ static int load(struct tree *tree, const struct cli_file *file, struct cli_value
 	return error;
 }
 
-/* Makes the folders that lead to a path; errors show when it is written. */
-static void make_folders(char *path)
-{
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(path, 0777);
-		*slash = '/';
-	}
-}
-
 static void save(struct tree *tree, const struct cli_file *file, const struct cli_answer *answer)
 {
-	char *path = join(tree->folder, file->path);
-	int error = path ? 0 : ENOMEM;
+	int error = cli_inside_save(tree->root, file->path, answer->value, answer->value_bytes);
 
-	if (path) {
-		make_folders(path);
-		error = cli_value_save(answer->value, answer->value_bytes, path);
-	}
-	if (error)
+	if (error == ELOOP)
+		tell(tree, CLI_USAGE, file->path, "a symbolic link is in the way, which could lead out "
+						  "of the folder: remove it first");
+	else if (error)
 		tell(tree, CLI_USAGE, file->path, cli_value_error(error));
 	else
 		cli_progress_add(&tree->progress, answer->value_bytes);
-	free(path);
 }
 
 static void compare(struct tree *tree, const struct cli_file *file,
@@ -271,17 +262,12 @@ static void refuse_outside(struct tree *tree)
 }
 
 /* 0, or an errno value. */
-static int make_root(const char *folder)
+static int open_root(struct tree *tree)
 {
-	struct stat st;
-
-	if (mkdir(folder, 0777) == 0)
-		return 0;
-	if (errno != EEXIST)
+	if (mkdir(tree->folder, 0777) && errno != EEXIST)
 		return errno;
-	if (stat(folder, &st) < 0)
-		return errno;
-	return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+	tree->root = open(tree->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return tree->root < 0 ? errno : 0;
 }
 
 static int find_keys(struct tree *tree)
@@ -296,7 +282,7 @@ static int find_keys(struct tree *tree)
 			  tree);
 	if (result < 0)
 		return cli_fail_session(tree->cli, result);
-	int error = make_root(tree->folder);
+	int error = open_root(tree);
 	if (error)
 		return cli_fail(tree->cli, CLI_USAGE, "get-tree: %s: %s", tree->folder,
 				error == ENOTDIR ? "it is a file, and no folder" : strerror(error));
@@ -310,7 +296,7 @@ static int run_tree(struct cli *cli, const struct cli_args *args, const char *na
 		    void (*submit)(struct tree *, struct cli_file *, size_t),
 		    void (*answer)(void *, const struct cli_answer *))
 {
-	struct tree tree = { .cli = cli, .name = name, .prefix = &args->option[TREE_PREFIX] };
+	struct tree tree = { .cli = cli, .name = name, .root = -1, .prefix = &args->option[TREE_PREFIX] };
 	int status;
 
 	if (!cli_connect(cli, &status))
@@ -329,6 +315,8 @@ static int run_tree(struct cli *cli, const struct cli_args *args, const char *na
 	}
 	cli_window_delete(&tree.window);
 	cli_files_free(&tree.files);
+	if (tree.root >= 0)
+		close(tree.root);
 	free(tree.folder);
 	return status;
 }
@@ -361,7 +349,8 @@ const struct cli_command cli_get_tree = {
 	.summary = "write keys as files",
 	.help = "Writes each key as a file below DIR. DIR is made if need be. A / in a key makes\n"
 		"a folder. The prefix is not part of the path. A key that would lead out of DIR\n"
-		"(.. or a leading /) is an error, and is left out.",
+		"(.. or a leading /) is an error, and is left out. So is one whose file a symbolic\n"
+		"link in DIR would lead to.",
 	.options = tree_options,
 	.operands_min = 1,
 	.operands_max = 1,
