@@ -29,6 +29,15 @@ kvcli export - >"$tmp/dump2" 2>"$tmp/err" || fail "export to a pipe"
 expect 0 kvcli import --check "$tmp/dump2"
 expect 0 kvcli export --json "$tmp/dump.json"
 [ "$(wc -l <"$tmp/dump.json")" = $keys ] || fail "lines of JSON"
+# What would move a terminal is escaped, and comes back as it was: ESC, CSI in 8 bits.
+kvcli put $'c1\302\233' $'a\302\237b\033[31m\302\240' >/dev/null || fail "put controls"
+kvcli export --json --prefix c1 - >"$tmp/c1.json" 2>/dev/null || fail "export of controls"
+! LC_ALL=C grep -q $'\302[\200-\237]\|\033' "$tmp/c1.json" || fail "a control character as it is"
+grep -q '"c1\\u009b","value":"a\\u009fb\\u001b\[31m' "$tmp/c1.json" || { cat "$tmp/c1.json"; fail "controls in JSON"; }
+kvcli del $'c1\302\233' >/dev/null
+expect 0 kvcli import "$tmp/c1.json"
+[ "$(kvcli get $'c1\302\233')" = $'a\302\237b\033[31m\302\240' ] || fail "controls through JSON"
+kvcli del $'c1\302\233' >/dev/null
 if command -v python3 >/dev/null; then
 	python3 -c 'import json, sys
 for line in open(sys.argv[1], encoding="utf-8"): json.loads(line)' "$tmp/dump.json" || fail "no JSON"

@@ -38,6 +38,12 @@ static bool is_utf8(const unsigned char *s, size_t bytes)
 	return true;
 }
 
+/* U+0080 to U+009F, which move terminals as the controls of ASCII do; valid UTF-8. */
+static bool is_c1(const unsigned char *s, size_t bytes)
+{
+	return bytes > 1 && s[0] == 0xc2 && s[1] < 0xa0;
+}
+
 static char *write_string(char *at, const unsigned char *s, size_t bytes)
 {
 	static const char named[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
@@ -49,6 +55,8 @@ static char *write_string(char *at, const unsigned char *s, size_t bytes)
 			*at++ = names[found - named];
 		} else if (s[i] < ' ' || s[i] == 0x7f) {
 			at += sprintf(at, "\\u%04x", s[i]);
+		} else if (is_c1(s + i, bytes - i)) {
+			at += sprintf(at, "\\u%04x", s[++i]);
 		} else {
 			*at++ = (char)s[i];
 		}
