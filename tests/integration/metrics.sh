@@ -102,6 +102,28 @@ done
 for ((i = 20; i < 44; i++)); do eval "exec $i<&- $i>&-"; done
 again() { http GET /metrics 2>/dev/null && [ "$code" = 200 ]; }
 wait_for again || fail "no figures after silent connections"
+
+# Connections that drip, a byte now and then, as many as are served: nobody waits for them.
+drip() {
+	local i
+	trap '' PIPE
+	for ((i = 20; i < 36; i++)); do
+		eval "exec $i<>/dev/tcp/127.0.0.1/$port" || exit 1
+		eval "printf 'GET /metrics HTTP/1.1\r\nX-Slow: ' >&$i"
+	done
+	: >"$tmp/dripping"
+	while [ ! -e "$tmp/dry" ]; do
+		for ((i = 20; i < 36; i++)); do eval "printf x >&$i" 2>/dev/null; done
+		sleep 0.2
+	done
+}
+drip &
+dripping() { [ -e "$tmp/dripping" ]; }
+wait_for dripping || fail "nothing drips"
+before=$SECONDS
+for i in 1 2 3; do scrape; done
+[ $((SECONDS - before)) -le 5 ] || fail "connections that drip stop the figures for $((SECONDS - before)) s"
+touch "$tmp/dry"
 stop_kvd
 
 # By user, where there are users.
