@@ -20,7 +20,7 @@ KVD_TEST_DEVICE=${KVD_TEST_DEVICE-}
 KVD_TEST_CLIENT_DEVICE=${KVD_TEST_CLIENT_DEVICE-}
 KVD_TEST_SCALE=${KVD_TEST_SCALE:-100}
 KVD_ADDR='' KVD_PID='' kvd_log=''
-unset SOFTVERBS_FAULT KVD_CREDENTIALS KVD_CREDENTIALS_FILE KVD_USERS_FILE KVD_NAMESPACE KVD_SERVER
+unset SOFTVERBS_FAULT SOFTVERBS_FAULT_LOG KVD_CREDENTIALS KVD_CREDENTIALS_FILE KVD_USERS_FILE KVD_NAMESPACE KVD_SERVER
 
 case $KVD_TEST_DEVICE,$KVD_TEST_ADDR in
 soft,* | ,127.* | ,::1) soft=1 ;;
@@ -215,10 +215,38 @@ prints() {
 	cmp -s "$tmp/want" "$tmp/out" || { diff "$tmp/want" "$tmp/out"; fail "prints something else"; }
 }
 
-# scaled N: N for the size that was asked for; at least 1.
+# scaled N [FLOOR]: N for the size that was asked for; at least FLOOR (1), below which the
+# test proves nothing.
 scaled() {
-	local n=$(($1 * KVD_TEST_SCALE / 100))
-	echo $((n > 0 ? n : 1))
+	local n=$(($1 * KVD_TEST_SCALE / 100)) floor=${2:-1}
+	echo $((n > floor ? n : floor))
+}
+
+# reached WHAT FIGURE LEAST: that the test came to what it is about, often enough.
+reached() {
+	case $2 in '' | *[!0-9]*) fail "it proves nothing: '$2' $1" ;; esac
+	[ "$2" -ge "$3" ] || fail "it proves nothing: $2 $1, and $3 are the least"
+}
+
+# check_faults FAULTS FILE: each of the faults that have a rate was injected, at least
+# $faults_min times; FILE is what SOFTVERBS_FAULT_LOG named.
+faults_min=1
+check_faults() {
+	local name
+	for name in torn flip ack_lost error rnr overrun; do
+		case ,$1, in *,"$name"=*) ;; *) continue ;; esac
+		reached "faults of $1: $name" "$(cat "$2" 2>/dev/null | grep -cx "$name")" "$faults_min"
+	done
+}
+
+# under_faults FAULTS COMMAND ARG...: runs it on a software device that has them.
+under_faults() {
+	local faults=$1 rc=0
+	shift
+	rm -f "$tmp/faults"
+	SOFTVERBS_FAULT=$faults SOFTVERBS_FAULT_LOG=$tmp/faults "$@" || rc=$?
+	check_faults "$faults" "$tmp/faults"
+	return $rc
 }
 
 # flatten: JSON on standard input as lines "path.to.member value".

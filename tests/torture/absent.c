@@ -14,6 +14,9 @@
 const char *server;
 
 #define READERS 3
+#define TURNS_MIN 20u     /* there and back */
+#define READS_MIN 20u     /* of each reader, that were not in vain */
+#define CONFLICTS_MIN 1u  /* of all readers: something changed between two READs */
 
 static struct stage {
 	volatile bool stop;
@@ -121,7 +124,8 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < READERS; i++)
 		pid[i] = start_process(reads, i);
 	pid[READERS] = start_process(turns, 0);
-	rest_ms(100 * (unsigned)atoi(argv[2]));
+	rest_until_done(100 * (unsigned)atoi(argv[2]), &stage->turns, 1, TURNS_MIN);
+	rest_until_done(0, stage->reads, READERS, READS_MIN);
 	stage->stop = true;
 	for (unsigned i = 0; i <= READERS; i++)
 		ok &= ended_well(pid[i]);
@@ -129,5 +133,14 @@ int main(int argc, char **argv)
 		printf("absent: %llu turns, %llu reads, %llu conflicts\n",
 		       (unsigned long long)stage->turns, (unsigned long long)stage->reads[i],
 		       (unsigned long long)stage->conflicts[i]);
-	return ok && stage->turns ? 0 : 1;
+	if (!ok)
+		return 1;
+	reached("turns", stage->turns, TURNS_MIN);
+	uint64_t conflicts = 0;
+	for (unsigned i = 0; i < READERS; i++) {
+		reached("reads of a reader", stage->reads[i], READS_MIN);
+		conflicts += stage->conflicts[i];
+	}
+	reached("reads with a change in between", conflicts, CONFLICTS_MIN);
+	return 0;
 }

@@ -7,45 +7,31 @@
  * adds up all accounts in read-only transactions: the total never differs.  With
  * UNTIL, the name of a file that ends it, kvd may be killed and started again
  * meanwhile: calls fail then.
+ *
+ * It takes longer than SECONDS, by a minute at most, until there were enough transfers and
+ * audits to prove anything; without them, or with fewer kills than KILLS, it fails.
  */
-#include <errno.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "client/kvd.h"
+#include "tests/torture/kit.h"
 
 #define CLIENTS_MAX 64
 #define START 1000
 #define VAIN_MAX 100 /* audits one after the other that found changes in between */
-#define FIRST_SECONDS_MAX 60 /* for all to get going, on a machine that is busy */
+/* What proves something: of each client, of the auditor. */
+#define TRANSFERS_MIN 20u
+#define AUDITS_MIN 3u
 
 struct shared {
 	volatile bool stop;
-	volatile unsigned audits;
+	volatile uint64_t audits;
 	volatile bool hush; /* transfers wait, for an audit that never gets through */
 	volatile uint64_t transfers[CLIENTS_MAX];
 	volatile uint64_t conflicts[CLIENTS_MAX];
 };
 
+const char *server;
 static struct shared *shared;
-static const char *server;
 static unsigned accounts;
 static const char *until; /* kvd may die */
-
-static void die(const char *what, const char *why)
-{
-	fprintf(stderr, "bank: %s: %s\n", what, why);
-	fflush(NULL);
-	_exit(1);
-}
 
 /* kvd is gone for a while: to be tried again. */
 static bool is_gone(int rc)
@@ -56,16 +42,6 @@ static bool is_gone(int rc)
 	if (gone)
 		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
 	return gone;
-}
-
-static kvd_session *connect_to(kvd_client **client)
-{
-	struct kvd_options options = { .size = sizeof options, .timeout_ms = 20000 };
-	kvd_session *session = NULL;
-
-	if (kvd_client_new(server, &options, client) < 0 || kvd_session_new(*client, &session) < 0)
-		die("connect", kvd_client_error(*client));
-	return session;
 }
 
 static int name(char *key, unsigned account)
@@ -202,29 +178,14 @@ static void replace(pid_t *pid, unsigned clients, unsigned seed)
 {
 	unsigned i = (unsigned)rand() % clients;
 
-	kill(pid[i], SIGKILL);
-	waitpid(pid[i], NULL, 0);
+	kill_process(pid[i]);
 	pid[i] = start_client(i, seed);
-}
-
-/* Until there was a transfer of every client and an audit. */
-static void wait_for_all(unsigned clients)
-{
-	time_t start = time(NULL);
-	unsigned going = 0;
-
-	while (going < clients + 1 && time(NULL) - start < FIRST_SECONDS_MAX) {
-		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-		going = shared->audits > 0;
-		for (unsigned i = 0; i < clients; i++)
-			going += shared->transfers[i] > 0;
-	}
 }
 
 /* What the command line says. */
 struct plan {
 	unsigned clients, kills, seed;
-	time_t seconds;
+	uint64_t seconds;
 };
 
 static void parse(struct plan *plan, int argc, char **argv)
@@ -234,7 +195,7 @@ static void parse(struct plan *plan, int argc, char **argv)
 	accounts = (unsigned)atoi(argv[4]);
 	*plan = (struct plan){ .clients = (unsigned)atoi(argv[2]), .kills = (unsigned)atoi(argv[5]),
 			       .seed = argc > 6 ? (unsigned)atoi(argv[6]) : 1,
-			       .seconds = atoi(argv[3]) };
+			       .seconds = strtoull(argv[3], NULL, 10) };
 	if (!plan->clients || plan->clients > CLIENTS_MAX || accounts < 2 ||
 	    accounts > KVD_TXN_READS_MAX)
 		die("arguments", "out of range");
@@ -276,9 +237,10 @@ static void auditor_main(void)
 			wrong++;
 		}
 	}
-	printf("bank: %u audits of %u tries, %u wrong\n", shared->audits, tries, wrong);
+	printf("bank: %llu audits of %u tries, %u wrong\n", (unsigned long long)shared->audits, tries,
+	       wrong);
 	fflush(stdout);
-	_exit(wrong || !shared->audits);
+	_exit(wrong != 0);
 }
 
 static pid_t start_auditor(void)
@@ -297,13 +259,13 @@ static pid_t start_auditor(void)
 /* Kills clients evenly over the time; returns how many. */
 static unsigned kill_some(const struct plan *plan, pid_t *pid)
 {
-	time_t start = time(NULL);
+	uint64_t all_ns = plan->seconds * 1000000000ull, start = now_ns(), since;
 	unsigned killed = 0;
 
-	while (time(NULL) - start < plan->seconds && (!until || access(until, F_OK))) {
-		nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
-		if (killed < plan->kills &&
-		    time(NULL) - start >= (time_t)(killed + 1) * plan->seconds / (plan->kills + 1))
+	while (((since = now_ns() - start) < all_ns || killed < plan->kills) &&
+	       (!until || access(until, F_OK))) {
+		rest_ms(10);
+		if (killed < plan->kills && since >= all_ns / (plan->kills + 1) * (killed + 1))
 			replace(pid, plan->clients, plan->seed * 1000 + 100 + killed++);
 	}
 	return killed;
@@ -321,17 +283,17 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	parse(&plan, argc, argv);
-	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (shared == MAP_FAILED)
-		die("memory", strerror(errno));
+	shared = shared_new(sizeof *shared);
 	open_first();
 	srand(plan.seed);
 	for (unsigned i = 0; i < plan.clients; i++)
 		pid[i] = start_client(i, plan.seed * 1000 + i);
 	pid_t auditor = start_auditor();
-	wait_for_all(plan.clients);
+	rest_until_done(0, shared->transfers, plan.clients, 1);
+	rest_until_done(0, &shared->audits, 1, 1);
 	unsigned killed = kill_some(&plan, pid);
+	rest_until_done(0, shared->transfers, plan.clients, TRANSFERS_MIN);
+	rest_until_done(0, &shared->audits, 1, AUDITS_MIN);
 	shared->stop = true;
 	for (unsigned i = 0; i < plan.clients; i++) {
 		if (waitpid(pid[i], &status, 0) == pid[i])
@@ -343,5 +305,11 @@ int main(int argc, char **argv)
 	failed |= status;
 	printf("bank: %llu transfers, %llu conflicts, %u kills: %s\n", (unsigned long long)done,
 	       (unsigned long long)lost, killed, failed ? "FAILED" : "the total never differed");
-	return failed != 0;
+	if (failed)
+		return 1;
+	for (unsigned i = 0; i < plan.clients; i++)
+		reached("transfers of a client", shared->transfers[i], TRANSFERS_MIN);
+	reached("audits", shared->audits, AUDITS_MIN);
+	reached("kills", killed, plan.kills);
+	return 0;
 }

@@ -5,21 +5,10 @@
  * Client processes add one to random counters under their locks, INCREMENTS in all;
  * KILLS times one of them is killed (SIGKILL) at a random moment and another takes
  * its place, which first asks for the fate of its predecessor's last change.  At the
- * end the sum of the counters must be exactly what was acknowledged.
+ * end the sum of the counters must be exactly what was acknowledged.  Where the work is
+ * done before all kills, there is more of it.
  */
-#include <errno.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "client/kvd.h"
+#include "tests/torture/kit.h"
 
 #define CLIENTS_MAX 64
 #define STILL_SECONDS_MAX 60 /* without one increment: it hangs */
@@ -29,22 +18,16 @@ struct slot {
 	/* Increments acknowledged, times two; plus one while one is under way. */
 	volatile uint64_t state;
 	struct kvd_receipt receipt;
-	uint64_t want;
+	volatile uint64_t want;
 };
 
+const char *server;
 static struct slot *slots;
-static const char *server;
+static volatile bool *over; /* all is done; until then there may be more to do */
 static unsigned counters;
 
-static void die(const char *what, const char *why)
-{
-	fprintf(stderr, "counters: %s: %s\n", what, why);
-	fflush(NULL);
-	_exit(1);
-}
-
 /* With some patience: a device that fails may do so here. */
-static kvd_session *connect_to(kvd_client **client)
+static kvd_session *connect_patiently(kvd_client **client)
 {
 	struct kvd_options options = { .size = sizeof options, .timeout_ms = 20000 };
 	kvd_session *session = NULL;
@@ -52,7 +35,7 @@ static kvd_session *connect_to(kvd_client **client)
 
 	for (int tries = 0; tries < 20 && !rc && !session; tries++)
 		if (kvd_session_new(*client, &session) < 0)
-			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+			rest_ms(1);
 	if (!session)
 		die("connect", kvd_client_error(*client));
 	return session;
@@ -117,13 +100,17 @@ static void increment(kvd_session *session, struct slot *slot)
 static void client_main(struct slot *slot, unsigned seed)
 {
 	kvd_client *client;
-	kvd_session *session = connect_to(&client);
+	kvd_session *session = connect_patiently(&client);
 
 	srand(seed);
 	settle(session, slot);
 	kvd_session_receipt(session, &slot->receipt);
-	while (slot->state / 2 < slot->want)
-		increment(session, slot);
+	while (!*over) {
+		if (slot->state / 2 < slot->want)
+			increment(session, slot);
+		else
+			rest_ms(1);
+	}
 	kvd_session_delete(&session);
 	kvd_client_delete(&client);
 	_exit(0);
@@ -145,7 +132,7 @@ static pid_t start_client(unsigned i, unsigned seed)
 static uint64_t sum_counters(void)
 {
 	kvd_client *client;
-	kvd_session *session = connect_to(&client);
+	kvd_session *session = connect_patiently(&client);
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < counters; i++) {
@@ -203,32 +190,50 @@ static void reap(pid_t *pid, int options, int *failed)
 	}
 }
 
-/* Until all are through.  Kills some, spread over the work rather than over time; returns
- * how many. */
-static unsigned run(pid_t *pid, unsigned clients, uint64_t total, unsigned kills, unsigned seed,
+/* More to do for each; returns how much in all. */
+static uint64_t add_work(unsigned clients, uint64_t total)
+{
+	uint64_t more = total / clients / 8 + 1;
+
+	for (unsigned i = 0; i < clients; i++)
+		slots[i].want += more;
+	return more * clients;
+}
+
+static unsigned reap_all(pid_t *pid, unsigned clients, int options, int *failed)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < clients; i++) {
+		reap(&pid[i], options, failed);
+		left += pid[i] > 0;
+	}
+	return left;
+}
+
+/* Until all is done.  Kills some, spread over the work rather than over time; returns how
+ * many.  Sets *total to what was to be done. */
+static unsigned run(pid_t *pid, unsigned clients, uint64_t *total, unsigned kills, unsigned seed,
 		    int *failed)
 {
-	const struct timespec moment = { .tv_nsec = 1000000 };
-	unsigned killed = 0, left = clients;
-	int status;
+	unsigned killed = 0;
 
-	while (left) {
+	while (reap_all(pid, clients, WNOHANG, failed) == clients) {
 		uint64_t done = acknowledged(clients);
 		unsigned i = (unsigned)rand() % clients;
-		if (killed < kills && pid[i] && !*failed && done < total &&
-		    done >= total / (kills + 1) * (killed + 1)) {
-			kill(pid[i], SIGKILL);
-			waitpid(pid[i], &status, 0);
+		if (done >= *total) {
+			if (killed == kills)
+				break;
+			*total += add_work(clients, *total);
+		} else if (killed < kills && done >= *total / (kills + 1) * (killed + 1)) {
+			kill_process(pid[i]);
 			pid[i] = start_client(i, seed * 1000 + 100 + killed++);
 		}
-		left = 0;
-		for (i = 0; i < clients; i++) {
-			reap(&pid[i], WNOHANG, failed);
-			left += pid[i] > 0;
-		}
 		check_progress(clients);
-		nanosleep(&moment, NULL);
+		rest_ms(1);
 	}
+	*over = true;
+	reap_all(pid, clients, 0, failed);
 	return killed;
 }
 
@@ -248,19 +253,20 @@ int main(int argc, char **argv)
 	counters = (unsigned)atoi(argv[4]);
 	if (!clients || clients > CLIENTS_MAX || !counters || !total)
 		die("arguments", "out of range");
-	slots = mmap(NULL, sizeof *slots * CLIENTS_MAX, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (slots == MAP_FAILED)
-		die("mmap", strerror(errno));
+	slots = shared_new(sizeof *slots * CLIENTS_MAX);
+	over = shared_new(sizeof *over);
 	srand(seed);
 	for (unsigned i = 0; i < clients; i++) {
 		slots[i].want = total / clients + (i < total % clients);
 		pid[i] = start_client(i, seed * 1000 + i);
 	}
-	unsigned killed = run(pid, clients, total, kills, seed, &failed);
+	unsigned killed = run(pid, clients, &total, kills, seed, &failed);
 	uint64_t sum = sum_counters(), acked = acknowledged(clients);
 	bool exact = sum == acked && acked == total && !failed;
 	printf("counters: %llu acknowledged, sum %llu, %u kills: %s\n", (unsigned long long)acked,
 	       (unsigned long long)sum, killed, exact ? "exact" : "WRONG");
-	return exact ? 0 : 1;
+	if (!exact)
+		return 1;
+	reached("kills", killed, kills);
+	return 0;
 }

@@ -43,6 +43,17 @@ static inline void check(bool ok, const char *what)
 		die("check", what);
 }
 
+/* What a test needs to have done to prove anything, whatever its size. */
+static inline void reached(const char *what, uint64_t n, uint64_t least)
+{
+	if (n >= least)
+		return;
+	fprintf(stderr, "FAILED: it proves nothing: %llu %s, and %llu are the least\n",
+		(unsigned long long)n, what, (unsigned long long)least);
+	fflush(NULL);
+	_exit(1);
+}
+
 static inline void expect_result(kvd_session *session, int got, int want, const char *what)
 {
 	char text[1024];
@@ -65,6 +76,14 @@ static inline uint64_t now_ns(void)
 static inline void rest_ms(unsigned ms)
 {
 	nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL);
+}
+
+/* For qsort(), of uint64_t: the shortest first. */
+static inline int compare_times(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
 }
 
 /* Zeroed memory that forked processes have in common. */
@@ -130,14 +149,32 @@ static inline void kill_process(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* For this long, or until one of the processes ends. */
-static inline void rest_while_running(unsigned ms)
+/* Whether one of the processes has ended. */
+static inline bool one_ended(void)
 {
 	siginfo_t info = { .si_pid = 0 };
 
-	for (uint64_t end = now_ns() + ms * 1000000ull; now_ns() < end; rest_ms(10))
-		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
-			return;
+	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
+}
+
+/* For this long, or until one of the processes ends. */
+static inline void rest_while_running(unsigned ms)
+{
+	for (uint64_t end = now_ns() + ms * 1000000ull; now_ns() < end && !one_ended(); rest_ms(10))
+		;
+}
+
+/* For this long, and until each of the counts is at least that: a machine may be slow, so
+ * for up to a minute more.  Or until one of the processes ends. */
+static inline void rest_until_done(unsigned ms, const volatile uint64_t *count, unsigned counts,
+				   uint64_t least)
+{
+	uint64_t late_ns = now_ns() + ms * 1000000ull + PATIENCE_NS;
+
+	rest_while_running(ms);
+	for (unsigned i = 0; i < counts; i++)
+		while (count[i] < least && now_ns() < late_ns && !one_ended())
+			rest_ms(10);
 }
 
 /* Until *flag is at least `value`. */

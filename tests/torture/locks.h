@@ -47,7 +47,7 @@ void case_exclusion(void); /* tenths of a second */
 void case_many(void);      /* locks of each client */
 
 /* locks_holder.c */
-void case_killed(void);        /* rounds, up to 100 */
+void case_killed(void);        /* rounds, 10 to 100 */
 void case_stopped(void);       /* kvd's lease, ms */
 void case_stopped_plain(void); /* kvd's lease, ms */
 void case_idle(void);

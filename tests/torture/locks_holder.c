@@ -30,19 +30,16 @@ static void waits(unsigned i)
 	hang_up(&s, &client);
 }
 
-static int compare_times(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
+#define KILLED_MIN 10u /* rounds */
+#define KILLED_MAX 100u
+#define FREE_NS 100000000u
 
 /* Its words are free within 100 ms, and go to who waits. */
 void case_killed(void)
 {
-	uint64_t took_ns[100];
+	uint64_t took_ns[KILLED_MAX];
 
-	size = size > 100 ? 100 : size;
+	size = size > KILLED_MAX ? KILLED_MAX : size < KILLED_MIN ? KILLED_MIN : size;
 	for (unsigned round = 0; round < size; round++) {
 		stage->step = 0;
 		pid_t holder = start_process(holds, 0), waiter = start_process(waits, 1);
@@ -56,8 +53,9 @@ void case_killed(void)
 	qsort(took_ns, size, sizeof *took_ns, compare_times);
 	printf("killed: the waiter had the lock after %.1f ms (median), %.1f ms at the most\n",
 	       (double)took_ns[size / 2] / 1e6, (double)took_ns[size - 1] / 1e6);
-	/* The greatest tells of the machine's other work too. */
-	check(took_ns[size / 2] < 100000000, "it took longer than 100 ms");
+	/* The greatest tells of the machine's other work too: one in ten may. */
+	check(took_ns[size / 2] <= FREE_NS, "it took longer than 100 ms");
+	check(took_ns[size - 1 - size / 10] <= FREE_NS, "more than one in ten took longer than 100 ms");
 }
 
 /* ------------------------------------------------------------------ stopped */
@@ -114,10 +112,16 @@ static void takes_over(unsigned i)
 	hang_up(&s, &client);
 }
 
-/* The lease is `size` ms. */
+#define STOPS 5u
+#define BEYOND_LEASE_MS 50u
+
+/* The lease is `size` ms: who waits has the lock then and 50 ms later, in most rounds; a
+ * machine with other work may be late in some. */
 void case_stopped(void)
 {
-	for (unsigned round = 0; round < 5; round++) {
+	uint64_t took_ns[STOPS];
+
+	for (unsigned round = 0; round < STOPS; round++) {
 		stage->step = 0;
 		pid_t pid[2] = { start_process(puts_numbers, 0), start_process(takes_over, 1) };
 		await(&stage->step, 1, "the holder");
@@ -126,15 +130,17 @@ void case_stopped(void)
 		uint64_t stopped_ns = now_ns();
 		stage->step = 2;
 		await(&stage->step, 3, "who takes over");
-		double ms = (double)(stage->at_ns - stopped_ns) / 1e6;
+		took_ns[round] = stage->at_ns - stopped_ns;
 		kill(pid[0], SIGCONT);
 		finish(pid, 2);
-		printf("stopped: the next one had the lock after %.0f ms\n", ms);
-		check(ms > 0.9 * size, "it was fenced before its lease was over");
-		check(ms < 2.0 * size + 200, "it was fenced long after its lease was over");
+		printf("stopped: the next one had the lock after %.0f ms\n", (double)took_ns[round] / 1e6);
+		check(took_ns[round] > 900000ull * size, "it was fenced before its lease was over");
 		/* It learnt the fate of what was under way: exactly that was there. */
 		check(stage->count[0] == stage->count[1], "the fenced one's last change");
 	}
+	qsort(took_ns, STOPS, sizeof *took_ns, compare_times);
+	check(took_ns[STOPS / 2] <= (size + BEYOND_LEASE_MS) * 1000000ull,
+	      "it was fenced more than 50 ms after its lease was over");
 }
 
 /* Changes that need no lock wait for a holder that hangs no longer than a lock does. */

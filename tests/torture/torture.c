@@ -4,6 +4,9 @@
  * started again, while kvd grows or is stopped; then the check that all they saw
  * is linearizable, and that no byte was wrong.
  *
+ * It goes on beyond --seconds, by a minute at most, until it did enough of each kind of
+ * what it was told to do to prove anything; short of that something is wrong, too.
+ *
  * One line at the end; exit 0 if all is well, 1 if something is wrong, 2 usage.
  */
 #include <errno.h>
@@ -26,6 +29,12 @@
 
 #define END_MS_MAX 30000
 #define TOLD_MAX 60
+#define LATE_NS 60000000000ull /* beyond --seconds */
+/* The least that proves anything: of operations of each kind, kills, stops, filled keys. */
+#define DONE_MIN 50u
+#define KILLS_MIN 3u
+#define STOPS_MIN 2u
+#define FILLED_MIN 5000u
 
 struct run {
 	struct settings settings;
@@ -129,6 +138,38 @@ static void end_clients(struct run *r)
 
 /* ------------------------------------------------------------------------- run */
 
+static uint64_t puts_begun(const struct run *r)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < r->settings.clients; i++)
+		for (int k = 0; k < r->settings.threads; k++)
+			n += atomic_load(&r->board->next_value[i][k]);
+	return n;
+}
+
+/* A PUT is four times as frequent as a DEL. */
+static bool is_enough(const struct run *r)
+{
+	const struct settings *s = &r->settings;
+
+	return (s->readers == s->clients || puts_begun(r) >= 8 * DONE_MIN) &&
+	       (!s->kill_ms || r->kills >= KILLS_MIN) &&
+	       (!r->kvd_pid || r->stops.count >= STOPS_MIN) &&
+	       (!r->kvd_pid || !s->readers || atomic_load(&r->board->gets_while_stopped)) &&
+	       (!s->fill || atomic_load(&r->board->table_is_full) ||
+		atomic_load(&r->board->filled) >= FILLED_MIN);
+}
+
+static bool goes_on(const struct run *r, uint64_t now, uint64_t end)
+{
+	if (atomic_load(&r->board->wrong))
+		return false;
+	if (r->until)
+		return now < end && access(r->until, F_OK);
+	return now < end || (now < end + LATE_NS && !is_enough(r));
+}
+
 static void run(struct run *r)
 {
 	uint64_t now = history_now_ns(), end = now + (uint64_t)r->settings.seconds * 1000000000ull;
@@ -137,8 +178,7 @@ static void run(struct run *r)
 	r->next_stop_ns = now + (uint64_t)r->stop_ms * 1000000ull;
 	for (int i = 0; i < r->settings.clients; i++)
 		start_client(r, i);
-	while ((now = history_now_ns()) < end && !atomic_load(&r->board->wrong) &&
-	       (!r->until || access(r->until, F_OK))) {
+	while (goes_on(r, now = history_now_ns(), end)) {
 		poll(NULL, 0, 5);
 		for (int i = 0; i < r->settings.clients; i++)
 			reap(r, i, WNOHANG);
@@ -244,6 +284,35 @@ static bool is_stop_fine(struct run *r)
 	return !r->stops.silent && !atomic_load(&r->board->blocked);
 }
 
+static bool has_reached(const char *what, uint64_t n, uint64_t least)
+{
+	if (n < least)
+		fprintf(stderr, "WRONG: it proves nothing: %" PRIu64 " %s, and %" PRIu64 " are the least\n",
+			n, what, least);
+	return n >= least;
+}
+
+static bool is_proof(const struct run *r, const uint64_t *kinds)
+{
+	const struct settings *s = &r->settings;
+	bool ok = has_reached("GETs", kinds[LINEAR_GET], DONE_MIN);
+
+	if (s->readers < s->clients) {
+		ok &= has_reached("PUTs", kinds[LINEAR_PUT], DONE_MIN);
+		ok &= has_reached("DELs", kinds[LINEAR_DEL], DONE_MIN);
+	}
+	if (s->kill_ms)
+		ok &= has_reached("kills", r->kills, KILLS_MIN);
+	if (r->kvd_pid)
+		ok &= has_reached("stops of kvd", r->stops.count, STOPS_MIN);
+	if (r->kvd_pid && s->readers)
+		ok &= has_reached("GETs while kvd was stopped",
+				  atomic_load(&r->board->gets_while_stopped), 1);
+	if (s->fill && !atomic_load(&r->board->table_is_full))
+		ok &= has_reached("filled keys", atomic_load(&r->board->filled), FILLED_MIN);
+	return ok;
+}
+
 static int report(struct run *r)
 {
 	uint64_t kinds[3] = { 0 }, unknown = 0;
@@ -257,7 +326,8 @@ static int report(struct run *r)
 	if (rc)
 		fprintf(stderr, "the history: %s\n", strerror(rc));
 	count(ops, n, kinds, &unknown);
-	int bad = rc || (!r->settings.is_flipping && check(ops, n)) || !is_stop_fine(r) || atomic_load(&b->wrong);
+	int bad = rc || (!r->settings.is_flipping && check(ops, n)) || !is_stop_fine(r) ||
+		  atomic_load(&b->wrong) || !is_proof(r, kinds);
 	printf("torture: seed %" PRIu64 ": %zu operations (%" PRIu64 " gets, %" PRIu64 " puts, %" PRIu64
 	       " dels, %" PRIu64 " unknown), %" PRIu64 " kills, %" PRIu64 " stops (%" PRIu64
 	       " gets), %" PRIu64 " keys filled, %" PRIu64 " retries, %" PRIu64 " fallbacks, %" PRIu64
