@@ -186,6 +186,8 @@ __be16 sv_get_dst_port(struct rdma_cm_id *id);
  *	qp=N		all of it only in the Nth queue pair that the process makes
  * They apply to requests that this process posts; noncoherent must be set in
  * every process that issues atomics.  Returns 0, or EINVAL and changes nothing.
+ * The file that SOFTVERBS_FAULT_LOG names gets a line with the name of each fault of a rate
+ * that was injected.
  */
 int sv_fault_set(const char *spec);
 

@@ -8,10 +8,12 @@ counters=$KVD_BUILD/tests/torture/counters
 
 # exact_under SERVER CLIENTS: faults of kvd's device, and of theirs.
 exact_under() {
-	SOFTVERBS_FAULT=$1 start_kvd --memory 64M
+	rm -f "$tmp/kvd.faults"
+	SOFTVERBS_FAULT=$1 SOFTVERBS_FAULT_LOG=$tmp/kvd.faults start_kvd --memory 64M
 	say "kvd: ${1:-no faults}; clients: $2"
-	SOFTVERBS_FAULT=$2 "$counters" "$KVD_ADDR" 8 "$(scaled 20000)" 5 5 || fail "the counters are wrong"
+	under_faults "$2" "$counters" "$KVD_ADDR" 8 "$(scaled 20000 4000)" 5 5 || fail "the counters are wrong"
 	stop_kvd
+	check_faults "$1" "$tmp/kvd.faults"
 }
 exact_under '' seed=1,ack_lost=20
 exact_under '' seed=2,error=10

@@ -4,7 +4,7 @@
 # what came for a value: every answer is right, or none.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 [ $soft = 1 ] || skip "only the software device injects faults"
-count=$(scaled 2000)
+count=$(scaled 2000 500) # a fault in a hundred requests happens now and then
 start_kvd --memory 64M
 
 text=$(printf 'v%.0s' $(seq 400))
@@ -16,13 +16,14 @@ for ((i = 0; i < count; i++)); do echo "get key$i"; done >"$tmp/gets"
 
 # gets_under FAULTS: the answers are right or none at all.
 gets_under() {
-	SOFTVERBS_FAULT=$1 kvcli <"$tmp/gets" >"$tmp/out" 2>"$tmp/err"
+	under_faults "$1" kvcli <"$tmp/gets" >"$tmp/out" 2>"$tmp/err"
 	[ "$(wc -l <"$tmp/out")" = "$count" ] || { head -3 "$tmp/err"; fail "$1: not every GET was answered"; }
 	awk -v text="$text" -v faults="$1" '$0 == NR - 1 "-" text { right++; next }
 		/^\(not found\)$|^ERROR/ { none++; next }
 		{ print "wrong:", substr($0, 1, 60); wrong++ }
 		END { printf "# %s: %d right, %d none, %d wrong\n", faults, right, none, wrong; exit wrong > 0 }' \
 		"$tmp/out" || fail "$1: a wrong value was returned"
+	# A fault or none: it is a READ or two.
 	if SOFTVERBS_FAULT=$1 kvcli get large --output "$tmp/back" 2>/dev/null; then
 		cmp -s "$tmp/large" "$tmp/back" || fail "$1: a wrong large value was returned"
 	fi

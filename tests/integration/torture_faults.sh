@@ -6,11 +6,12 @@
 [ $soft = 1 ] || skip "only the software device injects faults"
 torture=$KVD_BUILD/tests/torture/torture
 seconds=$(scaled 2)
+faults_min=10
 start_kvd --memory 256M --workers 2
 
 # under FAULTS ARG...: sets $retries
 under() {
-	SOFTVERBS_FAULT=$1 "$torture" -s "$KVD_ADDR" --dir "$tmp" --seconds "$seconds" --clients 3 \
+	under_faults "$1" "$torture" -s "$KVD_ADDR" --dir "$tmp" --seconds "$seconds" --clients 3 \
 		"${@:2}" >"$tmp/line" || { cat "$tmp/line"; fail "torture with $1"; }
 	cat "$tmp/line"
 	retries=$(sed 's/.* \([0-9]*\) retries.*/\1/' "$tmp/line")

@@ -5,8 +5,13 @@
  * SOFTVERBS_FAULT, or sv_fault_set(), is a list "name=value,...".  Each queue
  * pair has a generator of its own, seeded with the seed and its number, so its
  * faults depend on nothing that other queue pairs do.
+ *
+ * SOFTVERBS_FAULT_LOG names a file that gets a line for each fault that was injected.  A
+ * line is one write(), so a process that is killed leaves all of them, and processes share
+ * the file.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +31,7 @@ struct sv_faults sv_faults;
 _Atomic bool sv_faults_on;
 /* That this process has begun since they were set. */
 static _Atomic uint32_t requests;
+static int log_fd = -1; /* set before the first request */
 
 static int parse_pair(struct sv_faults *faults, const char *name, unsigned long long value)
 {
@@ -114,8 +120,16 @@ int sv_fault_set(const char *spec)
 int sv_fault_env(void)
 {
 	const char *spec = getenv("SOFTVERBS_FAULT");
+	const char *path = getenv("SOFTVERBS_FAULT_LOG");
 	int ret = spec ? sv_fault_set(spec) : 0;
 
+	if (path && log_fd < 0) {
+		log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+		if (log_fd < 0) {
+			fprintf(stderr, "softverbs: SOFTVERBS_FAULT_LOG=%s: %s\n", path, strerror(errno));
+			return errno;
+		}
+	}
 	if (ret)
 		fprintf(stderr, "softverbs: SOFTVERBS_FAULT=%s: not a list of name=number with "
 				"known names and numbers in their range, see softverbs(7)\n", spec);
@@ -150,9 +164,23 @@ uint64_t sv_rng(uint64_t *state)
 	return x ^ x >> 31;
 }
 
-bool sv_fault_roll(uint64_t *rng, uint32_t per_mille)
+/* A line that can't be written is missed by whoever counts them. */
+static void tell(const char *name)
 {
-	return per_mille && sv_rng(rng) % 1000 < per_mille;
+	char line[32];
+	int bytes = snprintf(line, sizeof line, "%s\n", name);
+
+	if (write(log_fd, line, (size_t)bytes) != bytes)
+		fprintf(stderr, "softverbs: SOFTVERBS_FAULT_LOG: %s\n", strerror(errno));
+}
+
+bool sv_fault_roll(uint64_t *rng, uint32_t per_mille, const char *name)
+{
+	bool happens = per_mille && sv_rng(rng) % 1000 < per_mille;
+
+	if (happens && log_fd >= 0)
+		tell(name);
+	return happens;
 }
 
 /* ---- torn copies ---- */

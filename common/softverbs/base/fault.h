@@ -28,7 +28,9 @@ extern _Atomic bool sv_faults_on;
 int sv_fault_env(void);
 /* The next number of a generator (SplitMix64), whose owner alone may use it. */
 uint64_t sv_rng(uint64_t *state);
-bool sv_fault_roll(uint64_t *rng, uint32_t per_mille);
+/* Whether this fault is to happen now; one that does is a line with its name in the file
+ * that SOFTVERBS_FAULT_LOG names. */
+bool sv_fault_roll(uint64_t *rng, uint32_t per_mille, const char *name);
 /* A request of the process begins: stops it if it is the one.  Returns its number. */
 uint32_t sv_fault_request(void);
 /* It was executed; nobody knows yet. */

@@ -55,7 +55,7 @@ static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
 	qp->fault_number = sv_fault_request();
 	if (qp->fault_number == sv_faults.event_at)
 		raise_event(qp, (enum ibv_event_type)sv_faults.event);
-	if (sv_fault_roll(&qp->rng, sv_faults.error)) {
+	if (sv_fault_roll(&qp->rng, sv_faults.error, "error")) {
 		*status = IBV_WC_GENERAL_ERR;
 		return SV_DONE;
 	}

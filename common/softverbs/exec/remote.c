@@ -167,12 +167,12 @@ static void do_read(struct sv_qp *qp, struct sv_wqe *wqe, const uint8_t *at)
 	sv_copy_fn *copy = sv_copy_from_shared;
 	bool faulty = sv_qp_faulty(qp);
 
-	if (faulty && sv_fault_roll(&qp->rng, sv_faults.torn)) {
+	if (faulty && sv_fault_roll(&qp->rng, sv_faults.torn, "torn")) {
 		torn_rng = &qp->rng;
 		copy = copy_torn;
 	}
 	sv_scatter(wqe->sge, wqe->nsge, 0, at, (size_t)wqe->len, copy);
-	if (faulty && sv_fault_roll(&qp->rng, sv_faults.flip))
+	if (faulty && sv_fault_roll(&qp->rng, sv_faults.flip, "flip"))
 		flip_bit(qp, wqe);
 }
 
@@ -188,7 +188,7 @@ static uint32_t do_atomic(struct sv_qp *qp, struct sv_wqe *wqe, uint8_t *at)
 {
 	uint64_t old = sv_atomic_execute(at, wqe->opcode, wqe->compare_add, wqe->swap);
 
-	if (sv_qp_faulty(qp) && sv_fault_roll(&qp->rng, sv_faults.ack_lost))
+	if (sv_qp_faulty(qp) && sv_fault_roll(&qp->rng, sv_faults.ack_lost, "ack_lost"))
 		return IBV_WC_RETRY_EXC_ERR;
 	sv_scatter(wqe->sge, wqe->nsge, 0, &old, sizeof(old), sv_copy_plain);
 	return IBV_WC_SUCCESS;
@@ -244,7 +244,7 @@ static enum sv_outcome ask_more(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *
 	if (wqe->done == wqe->len) {
 		/* As on the fast path: applied, and nobody learns what was there. */
 		if (is_atomic(wqe) && sv_qp_faulty(qp) &&
-		    sv_fault_roll(&qp->rng, sv_faults.ack_lost))
+		    sv_fault_roll(&qp->rng, sv_faults.ack_lost, "ack_lost"))
 			*status = IBV_WC_RETRY_EXC_ERR;
 		return SV_DONE;
 	}

@@ -29,7 +29,7 @@ static void complete(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t status
 	if (!status && !(wqe->flags & IBV_SEND_SIGNALED) && !qp->sq_sig_all)
 		return;
 	sv_spin_lock(&cq->lock);
-	if (sv_qp_faulty(qp) && sv_fault_roll(&qp->rng, sv_faults.overrun))
+	if (sv_qp_faulty(qp) && sv_fault_roll(&qp->rng, sv_faults.overrun, "overrun"))
 		sv_cq_overrun_locked(cq);
 	wc = sv_cq_slot_locked(cq, qp, wqe->number);
 	if (wc) {

@@ -292,7 +292,7 @@ static enum sv_outcome get_credit(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t
 	const struct sv_ro_qp *ro = &qp->peer->ro->qp[index];
 	uint32_t rq = atomic_load_explicit(&ro->rq, memory_order_relaxed);
 	bool rnr = sv_qp_faulty(qp) && !wqe->rnr_tries &&
-		   sv_fault_roll(&qp->rng, sv_faults.rnr);
+		   sv_fault_roll(&qp->rng, sv_faults.rnr, "rnr");
 
 	if (rq >= SV_RQS)
 		return sv_wait_peer(qp, status);
