@@ -49,6 +49,7 @@ struct reader {
 	const void *into; /* the caller's memory, or NULL */
 	uint64_t flip_offset;
 	unsigned flip_bit, flip_times;
+	struct reader_scratches scratches;
 };
 
 static void die(const char *what)
@@ -133,12 +134,28 @@ static void post_read(struct reader *r, uint64_t remote, uint8_t *to, uint32_t b
 	r->engine.counters.read_bytes += bytes;
 }
 
+static void note_scratch(struct reader *r, uint64_t remote, uint32_t bytes)
+{
+	uint64_t offset = remote - (uintptr_t)r->table->base - r->table->scratch_offset;
+
+	if (offset >= r->table->workers * sizeof(struct layout_scratch))
+		return;
+	offset %= sizeof(struct layout_scratch);
+	if (offset >= offsetof(struct layout_scratch, item))
+		r->scratches.items++;
+	else if (bytes > offsetof(struct layout_scratch, txn))
+		r->scratches.txns++;
+	else
+		r->scratches.changes++;
+}
+
 void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t bytes, bool last)
 {
 	struct reader *r = reader_of(op);
 
 	(void)rkey;
 	check_local(r, to, bytes);
+	note_scratch(r, remote, bytes);
 	post_read(r, remote, to, bytes);
 	op->reads += last;
 }
@@ -330,6 +347,11 @@ void reader_flip(struct reader *r, uint64_t offset, unsigned bit, unsigned times
 	r->flip_offset = offset;
 	r->flip_bit = bit;
 	r->flip_times = times;
+}
+
+struct reader_scratches reader_scratches(const struct reader *r)
+{
+	return r->scratches;
 }
 
 const struct kvd_counters *reader_counters(const struct reader *r)

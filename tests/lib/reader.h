@@ -56,4 +56,11 @@ void reader_forget(struct reader *reader, uint64_t buckets);
 
 const struct kvd_counters *reader_counters(const struct reader *reader);
 
+/* How often it READ of a worker's scratch: the copy of an item that is being overwritten,
+ * the change that is under way, the transaction that is. */
+struct reader_scratches {
+	uint64_t items, changes, txns;
+};
+struct reader_scratches reader_scratches(const struct reader *reader);
+
 #endif

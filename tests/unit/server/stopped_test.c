@@ -5,9 +5,9 @@
  * before once the one after was seen, and never need to ask.
  *
  * A child changes the table, traced, one instruction at a time; between two
- * instructions readers run: some a whole GET, some only a few words of one.
+ * instructions readers run: some a whole GET, some only a few words of one.  The child goes
+ * on until they have READ of the scratches often enough to prove anything.
  */
-#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,86 +17,66 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "server/store/change/rmw.h"
+#include "server/store/txn.h"
 #include "server/table/heap.h"
-#include "tests/lib/fixture.h"
 #include "tests/lib/reader.h"
+#include "tests/unit/server/stopped_kit.h"
 #include "tests/unit/server/stopped_value.h"
 
-#define TABLE_BYTES (32ull << 20)
 #define VALUE_BYTES_MAX 40000u
-#define KEYS 3u
-#define VALUES_MAX 4096u
-#define FILL_MAX 120000u
 #define MIRROR_BYTES (1u << 20)
-
-static size_t make_key(unsigned i, char *key)
-{
-	return (size_t)sprintf(key, "key-%u", i);
-}
-
-/* ------------------------------------------------------ what both processes know */
-
-/* A key's values one after the other, 0 for absent; done <= started <= done + 1. */
-struct timeline {
-	uint64_t value[VALUES_MAX];
-	unsigned done;
-	unsigned started;
-	unsigned seen; /* the latest that a completed GET had */
-};
-
-struct shared {
-	struct timeline key[KEYS];
-	unsigned busy; /* the key that is being changed */
-	volatile bool through;
-	volatile bool end;
-};
-
-static struct fixture f;
-static struct shared *shared;
-static uint64_t random_state;
-
-static uint64_t roll(uint64_t n)
-{
-	return fixture_random(&random_state) % n;
-}
+#define SCRATCHES_MIN 100u /* READs of each kind of scratch */
+#define CHANGES_MAX 2000u  /* below VALUES_MAX */
 
 /* ------------------------------------------------------------------- the changer */
 
+/* Keys, a bit each, are about to get these values. */
+static void announce_all(unsigned keys, const uint64_t *id)
+{
+	stopped_shared->keys = keys;
+	stopped_shared->through = false;
+	for (unsigned k = 0; k < KEYS; k++) {
+		struct timeline *t = &stopped_shared->key[k];
+		if (!(keys >> k & 1))
+			continue;
+		stopped_shared->busy = k;
+		t->value[t->started + 1] = id[k];
+		__atomic_store_n(&t->started, t->started + 1, __ATOMIC_RELEASE);
+	}
+	raise(SIGSTOP);
+}
+
 static void announce(unsigned key, uint64_t id)
 {
-	struct timeline *t = &shared->key[key];
+	uint64_t ids[KEYS] = { 0 };
 
-	t->value[t->started + 1] = id;
-	shared->busy = key;
-	shared->through = false;
-	__atomic_store_n(&t->started, t->started + 1, __ATOMIC_RELEASE);
-	raise(SIGSTOP);
+	ids[key] = id;
+	announce_all(1u << key, ids);
 }
 
 static void conclude(void)
 {
-	shared->through = true;
+	stopped_shared->through = true;
 	raise(SIGSTOP);
-	shared->key[shared->busy].done = shared->key[shared->busy].started;
+	for (unsigned k = 0; k < KEYS; k++)
+		if (stopped_shared->keys >> k & 1)
+			stopped_shared->key[k].done = stopped_shared->key[k].started;
 }
 
 static void change(unsigned i, uint64_t number)
 {
 	static uint8_t value[VALUE_BYTES_MAX];
-	struct timeline *t = &shared->key[i];
-	uint64_t old = t->value[t->done], kind = roll(16);
-	struct store_worker *w = &f.worker[roll(f.workers)];
+	struct timeline *t = &stopped_shared->key[i];
+	uint64_t old = t->value[t->done], kind = stopped_roll(16);
+	struct store_worker *w = &stopped_store.worker[stopped_roll(stopped_store.workers)];
 	struct store_result r;
 	char key[32];
-	size_t key_bytes = make_key(i, key);
-	struct store_change c = { .hash = hash_key(f.table->hash_seed, key, key_bytes), .key = key,
+	size_t key_bytes = stopped_key(i, key);
+	struct store_change c = { .hash = hash_key(stopped_store.table->hash_seed, key, key_bytes), .key = key,
 				  .key_bytes = (unsigned)key_bytes };
 
 	if (kind < 3) {
@@ -122,8 +102,8 @@ static void change(unsigned i, uint64_t number)
 		return;
 	}
 	/* In place as often as not. */
-	c.value_bytes = kind < 9 && old ? (old & 0xfffff) : kind == 15 ? 17000 + roll(20000)
-								       : 8 + roll(300);
+	c.value_bytes = kind < 9 && old ? (old & 0xfffff) : kind == 15 ? 17000 + stopped_roll(20000)
+								       : 8 + stopped_roll(300);
 	uint64_t id = stopped_id(number, c.value_bytes);
 	stopped_make(id, value);
 	if (c.value_bytes > 8000) {
@@ -137,55 +117,36 @@ static void change(unsigned i, uint64_t number)
 	conclude();
 }
 
-static bool is_filled[FILL_MAX];
-
-static void fill_one(unsigned i)
+/* A transaction of some of the keys, which are put or deleted. */
+static void transact(uint64_t number)
 {
-	uint8_t value[64];
-	char key[32];
-	size_t key_bytes = make_key(1000 + i, key);
-	size_t bytes = stopped_make(stopped_id(i, 24 + i % 40), value);
+	static uint8_t value[KEYS][400];
+	static char name[KEYS][32];
+	struct txn_key keys[KEYS] = { 0 };
+	uint64_t id[KEYS] = { 0 }, version;
+	unsigned count = 0, mask = 1 + (unsigned)stopped_roll((1u << KEYS) - 1), failed;
 
-	fixture_put(&f.worker[0], key, key_bytes, value, bytes, 0, NULL);
-	is_filled[i] = true;
-}
-
-/* Runs `work` in a traced child; it is stopped when this returns. */
-static pid_t start(void (*work)(unsigned n), unsigned n)
-{
-	pid_t child = fork();
-	int status;
-
-	assert_true(child >= 0);
-	if (child == 0) {
-		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
-			_exit(77);
-		raise(SIGSTOP);
-		work(n);
-		shared->end = true;
-		_exit(0);
+	for (unsigned k = 0; k < KEYS; k++) {
+		size_t key_bytes = stopped_key(k, name[k]);
+		bool is_put = stopped_roll(3);
+		if (!(mask >> k & 1))
+			continue;
+		id[k] = is_put ? stopped_id(number, 8 + stopped_roll(300)) : 0;
+		keys[count++] = (struct txn_key){
+			.kind = is_put ? WIRE_TXN_PUT : WIRE_TXN_DELETE,
+			.version = WIRE_TXN_ANY,
+			.change = { .hash = hash_key(stopped_store.table->hash_seed, name[k], key_bytes),
+				    .key = name[k],
+				    .key_bytes = (unsigned)key_bytes,
+				    .value = value[k],
+				    .value_bytes = is_put ? stopped_make(id[k], value[k]) : 0 },
+		};
 	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-		print_message("tracing is not permitted here\n");
-		skip();
-	}
-	assert_true(WIFSTOPPED(status));
-	return child;
-}
-
-static bool go_on(pid_t child, bool one_step)
-{
-	int status;
-
-	if (ptrace(one_step ? PTRACE_SINGLESTEP : PTRACE_CONT, child, NULL, NULL))
-		return false;
-	assert_int_equal(waitpid(child, &status, 0), child);
-	if (WIFSTOPPED(status))
-		return true;
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	return false;
+	struct store_worker *w = &stopped_store.worker[stopped_roll(stopped_store.workers)];
+	announce_all(mask, id);
+	if (txn_run(w, keys, count, 0, &version, &failed) != WIRE_OK)
+		_exit(3);
+	conclude();
 }
 
 /* ------------------------------------------------------------------- the readers */
@@ -205,19 +166,19 @@ struct observer {
 static void begin(struct observer *o, unsigned k)
 {
 	char key[32];
-	size_t key_bytes = make_key(k, key);
+	size_t key_bytes = stopped_key(k, key);
 	size_t room = o->small_buffer ? 16900 : sizeof o->value;
 
 	o->key = k;
 	o->running = true;
-	o->floor = shared->key[k].seen > shared->key[k].done ? shared->key[k].seen
-							      : shared->key[k].done;
-	reader_begin(o->reader, key, key_bytes, roll(4) || o->small_buffer ? o->value : NULL, room);
+	o->floor = stopped_shared->key[k].seen > stopped_shared->key[k].done ? stopped_shared->key[k].seen
+							      : stopped_shared->key[k].done;
+	reader_begin(o->reader, key, key_bytes, stopped_roll(4) || o->small_buffer ? o->value : NULL, room);
 }
 
 static void judge(struct observer *o)
 {
-	struct timeline *t = &shared->key[o->key];
+	struct timeline *t = &stopped_shared->key[o->key];
 	struct reader_result r = reader_end(o->reader);
 	unsigned i = o->floor;
 	uint64_t id = 0;
@@ -242,15 +203,19 @@ static void judge(struct observer *o)
 			 t->started, (unsigned long long)t->value[t->started]);
 	if (i > t->seen)
 		t->seen = i;
+	/* What one key of a transaction shows, the others show from now on. */
+	for (unsigned k = 0; k < KEYS && i == t->started && (stopped_shared->keys >> o->key & 1); k++)
+		if (stopped_shared->keys >> k & 1)
+			stopped_shared->key[k].seen = stopped_shared->key[k].started;
 }
 
 static void turn(struct observer *o)
 {
-	if (o->every > 1 && roll(o->every))
+	if (o->every > 1 && stopped_roll(o->every))
 		return;
 	if (!o->running)
-		begin(o, roll(8) ? shared->busy : (unsigned)roll(KEYS));
-	unsigned words = o->words ? (unsigned)roll(o->words + 1) : 1u << 30;
+		begin(o, stopped_roll(8) ? stopped_shared->busy : (unsigned)stopped_roll(KEYS));
+	unsigned words = o->words ? (unsigned)stopped_roll(o->words + 1) : 1u << 30;
 	if (!reader_step(o->reader, words))
 		judge(o);
 }
@@ -263,32 +228,14 @@ static void observe(struct observer *o, unsigned n)
 
 static void work_on_keys(unsigned n)
 {
-	for (unsigned i = 0; i < n; i++)
-		change((unsigned)roll(KEYS), i + 1);
+	for (unsigned i = 0; i < n || (!stopped_shared->enough && i < CHANGES_MAX); i++)
+		change((unsigned)stopped_roll(KEYS), i + 1);
 }
 
-static unsigned scaled(unsigned n)
+static void work_on_txns(unsigned n)
 {
-	const char *scale = getenv("KVD_TEST_SCALE");
-	unsigned m = n * (scale ? (unsigned)atoi(scale) : 100) / 100;
-
-	return m ? m : 1;
-}
-
-static void begin_test(uint64_t seed)
-{
-	random_state = seed;
-	memset(is_filled, 0, sizeof is_filled);
-	fixture_new(&f, TABLE_BYTES, 2);
-	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	assert_true(shared != MAP_FAILED);
-}
-
-static void end_test(void)
-{
-	munmap(shared, sizeof *shared);
-	fixture_delete(&f);
+	for (unsigned i = 0; i < n || (!stopped_shared->enough && i < CHANGES_MAX); i++)
+		transact(i + 1);
 }
 
 /* The steps of one change, with the observers between them. */
@@ -296,9 +243,9 @@ static uint64_t step_through(pid_t child, struct observer *o, unsigned n)
 {
 	uint64_t steps = 0;
 
-	while (!shared->through) {
+	while (!stopped_shared->through) {
 		observe(o, n);
-		assert_true(go_on(child, true));
+		assert_true(stopped_go_on(child, true));
 		steps++;
 	}
 	return steps;
@@ -307,12 +254,27 @@ static uint64_t step_through(pid_t child, struct observer *o, unsigned n)
 /* An item of each size in each heap, so that there are slabs to move others to. */
 static void make_room(void)
 {
-	for (unsigned i = 0; i < f.workers; i++)
+	for (unsigned i = 0; i < stopped_store.workers; i++)
 		for (uint64_t bytes = 8; bytes < 310; bytes += 16)
-			assert_non_null(store_item_new(&f.worker[i], "k", 1, bytes, 0));
+			assert_non_null(store_item_new(&stopped_store.worker[i], "k", 1, bytes, 0));
 }
 
-static void test_changes(void **state)
+static struct reader_scratches scratches_of(const struct observer *o, unsigned n)
+{
+	struct reader_scratches all = { 0 };
+
+	for (unsigned i = 0; i < n; i++) {
+		struct reader_scratches r = reader_scratches(o[i].reader);
+		all.items += r.items;
+		all.changes += r.changes;
+		all.txns += r.txns;
+	}
+	return all;
+}
+
+/* `changes` of `work`, and as many more as it takes to see so much of the scratches. */
+static struct reader_scratches watch(void (*work)(unsigned n), unsigned changes,
+				     bool (*is_enough)(const struct reader_scratches *))
 {
 	struct observer o[] = {
 		{ .name = "whole GET", .every = 1 },
@@ -324,23 +286,56 @@ static void test_changes(void **state)
 		{ .name = "GET into a small buffer by a mirror", .every = 900, .small_buffer = true },
 	};
 	unsigned n = sizeof o / sizeof *o;
+	struct reader_scratches seen;
 	uint64_t steps = 0;
 
-	(void)state;
-	begin_test(getenv("KVD_TEST_SEED") ? strtoull(getenv("KVD_TEST_SEED"), NULL, 0) : 7);
+	stopped_begin(getenv("KVD_TEST_SEED") ? strtoull(getenv("KVD_TEST_SEED"), NULL, 0) : 7);
 	for (unsigned i = 0; i < n; i++)
-		o[i].reader = reader_new(f.table, strstr(o[i].name, "mirror") ? MIRROR_BYTES : 0, i);
+		o[i].reader = reader_new(stopped_store.table, strstr(o[i].name, "mirror") ? MIRROR_BYTES : 0, i);
 	make_room();
-	pid_t child = start(work_on_keys, scaled(60));
-	while (go_on(child, false) && !shared->end) {
+	pid_t child = stopped_start(work, stopped_scaled(changes));
+	while (stopped_go_on(child, false) && !stopped_shared->end) {
 		steps += step_through(child, o, n);
+		seen = scratches_of(o, n);
+		stopped_shared->enough = is_enough(&seen);
 		/* Into the stop of conclude(). */
-		assert_true(go_on(child, false));
+		assert_true(stopped_go_on(child, false));
 	}
-	print_message("%llu instructions\n", (unsigned long long)steps);
+	seen = scratches_of(o, n);
+	print_message("%llu instructions; READs of scratches: %llu items, %llu changes, %llu transactions\n",
+		      (unsigned long long)steps, (unsigned long long)seen.items,
+		      (unsigned long long)seen.changes, (unsigned long long)seen.txns);
 	for (unsigned i = 0; i < n; i++)
 		reader_delete(o[i].reader);
-	end_test();
+	stopped_end();
+	return seen;
+}
+
+static bool saw_changes(const struct reader_scratches *seen)
+{
+	return seen->items >= SCRATCHES_MIN && seen->changes >= SCRATCHES_MIN;
+}
+
+static void test_changes(void **state)
+{
+	struct reader_scratches seen = watch(work_on_keys, 60, saw_changes);
+
+	(void)state;
+	stopped_must_reach("items READ of a scratch", seen.items, SCRATCHES_MIN);
+	stopped_must_reach("changes READ of a scratch", seen.changes, SCRATCHES_MIN);
+}
+
+static bool saw_txns(const struct reader_scratches *seen)
+{
+	return seen->txns >= SCRATCHES_MIN;
+}
+
+static void test_transactions(void **state)
+{
+	struct reader_scratches seen = watch(work_on_txns, 40, saw_txns);
+
+	(void)state;
+	stopped_must_reach("transactions READ of a scratch", seen.txns, SCRATCHES_MIN);
 }
 
 /* --------------------------------------------------------------- an old location */
@@ -352,14 +347,14 @@ static void work_on_return(unsigned n)
 	uint8_t value[100];
 	uint64_t id = stopped_id(2, sizeof value);
 	char key[32];
-	size_t key_bytes = make_key(0, key);
+	size_t key_bytes = stopped_key(0, key);
 
 	(void)n;
 	stopped_make(id, value);
-	fixture_remove(&f.worker[0], key, key_bytes);
-	shared->key[0].started = shared->key[0].done = 2;
+	fixture_remove(&stopped_store.worker[0], key, key_bytes);
+	stopped_shared->key[0].started = stopped_shared->key[0].done = 2;
 	announce(0, id);
-	fixture_put(&f.worker[0], key, key_bytes, value, sizeof value, 0, NULL);
+	fixture_put(&stopped_store.worker[0], key, key_bytes, value, sizeof value, 0, NULL);
 	conclude();
 }
 
@@ -373,24 +368,24 @@ static void test_old_locations(void **state)
 	struct observer plain = { .name = "plain", .every = 1 };
 	uint8_t value[100];
 	char key[32];
-	size_t key_bytes = make_key(0, key);
+	size_t key_bytes = stopped_key(0, key);
 	uint64_t steps = 0, next = 0;
 
 	(void)state;
-	begin_test(1);
-	shared->key[0].value[1] = stopped_id(1, sizeof value);
-	shared->key[0].done = shared->key[0].started = 1;
-	stopped_make(shared->key[0].value[1], value);
-	fixture_put(&f.worker[0], key, key_bytes, value, sizeof value, 0, NULL);
-	plain.reader = reader_new(f.table, 0, 1);
+	stopped_begin(1);
+	stopped_shared->key[0].value[1] = stopped_id(1, sizeof value);
+	stopped_shared->key[0].done = stopped_shared->key[0].started = 1;
+	stopped_make(stopped_shared->key[0].value[1], value);
+	fixture_put(&stopped_store.worker[0], key, key_bytes, value, sizeof value, 0, NULL);
+	plain.reader = reader_new(stopped_store.table, 0, 1);
 	for (unsigned i = 0; i < PRIMED; i++) {
 		old[i].name = "by an old location";
-		old[i].reader = reader_new(f.table, 1 << 14, i);
+		old[i].reader = reader_new(stopped_store.table, 1 << 14, i);
 		reader_get(old[i].reader, key, key_bytes, old[i].value, sizeof old[i].value);
 	}
-	pid_t child = start(work_on_return, 0);
-	assert_true(go_on(child, false));
-	for (; !shared->through; steps++) {
+	pid_t child = stopped_start(work_on_return, 0);
+	assert_true(stopped_go_on(child, false));
+	for (; !stopped_shared->through; steps++) {
 		if (steps % 8 == 0 && next < PRIMED) {
 			begin(&old[next], 0);
 			while (reader_step(old[next].reader, 1u << 30))
@@ -401,173 +396,26 @@ static void test_old_locations(void **state)
 		while (reader_step(plain.reader, 1u << 30))
 			;
 		judge(&plain);
-		assert_true(go_on(child, true));
+		assert_true(stopped_go_on(child, true));
 	}
-	assert_true(go_on(child, false));
-	while (go_on(child, false))
+	assert_true(stopped_go_on(child, false));
+	while (stopped_go_on(child, false))
 		;
 	print_message("%llu instructions, %llu clients\n", (unsigned long long)steps,
 		      (unsigned long long)next);
+	stopped_must_reach("clients with an old location", next, PRIMED / 2);
 	for (unsigned i = 0; i < PRIMED; i++)
 		reader_delete(old[i].reader);
 	reader_delete(plain.reader);
-	end_test();
-}
-
-/* -------------------------------------------------------------------- expansion */
-
-static unsigned filled;
-
-static void work_on_growth(unsigned n)
-{
-	for (unsigned i = 0; i < n; i++) {
-		shared->through = false;
-		raise(SIGSTOP);
-		fill_one(filled + i);
-		shared->through = true;
-		raise(SIGSTOP);
-	}
-}
-
-/* Fill keys that have a place in the group that is expanded next. */
-static unsigned keys_of_group(unsigned *list, unsigned n)
-{
-	struct layout_view v = layout_view(f.table->header->buckets);
-	unsigned bits = LAYOUT_BASE_BITS + v.level, m = 0;
-	char key[32];
-
-	for (unsigned i = 0; i < n; i++) {
-		if (i < filled && !is_filled[i])
-			continue;
-		size_t key_bytes = make_key(1000 + i, key);
-		struct hash h = hash_key(f.table->hash_seed, key, key_bytes);
-		if (h.a >> (64 - bits) == v.split || h.b >> (64 - bits) == v.split)
-			list[m++] = i;
-	}
-	return m;
-}
-
-static void must_find(struct reader *r, unsigned i, const char *who)
-{
-	char key[32];
-	uint8_t value[64];
-	size_t key_bytes = make_key(1000 + i, key);
-	struct reader_result got = reader_get(r, key, key_bytes, value, sizeof value);
-
-	if (got.result != KVD_OK || stopped_id_of(value, got.value_bytes) != stopped_id(i, 24 + i % 40))
-		fail_msg("%s: GET of key %u, which is there, ended with %d (%llu buckets)", who, i,
-			 got.result, (unsigned long long)f.table->header->buckets);
-}
-
-/* Keys whose places are all in the first two groups: chains stand behind their buckets.
- * From which number on there are none. */
-static unsigned fill_chains(void)
-{
-	unsigned n = 0;
-	char key[32];
-
-	for (unsigned found = 0; n < FILL_MAX / 2 && found < 160; n++) {
-		struct hash h = hash_key(f.table->hash_seed, key, make_key(1000 + n, key));
-		if (h.a >> (65 - LAYOUT_BASE_BITS) || h.b >> (65 - LAYOUT_BASE_BITS))
-			continue;
-		fill_one(n);
-		found++;
-	}
-	return n;
-}
-
-static void watch_growth(unsigned fill, unsigned more)
-{
-	struct reader *plain = reader_new(f.table, 0, 1), *mirror = reader_new(f.table, 1 << 20, 2);
-	struct reader *old = reader_new(f.table, 0, 3);
-	unsigned *list = calloc(FILL_MAX, sizeof *list), n = 0;
-	uint64_t buckets = 0, steps = 0;
-
-	filled = fill;
-	pid_t child = start(work_on_growth, more);
-	for (unsigned k = 0; go_on(child, false) && !shared->end; k++) {
-		while (!shared->through) {
-			if (buckets != f.table->header->buckets) {
-				buckets = f.table->header->buckets;
-				n = keys_of_group(list, fill + k);
-			}
-			if (n)
-				must_find(plain, list[roll(n)], "plain");
-			if (n && !roll(4))
-				must_find(mirror, list[roll(n)], "mirror");
-			for (unsigned i = 0; n && i < 4; i++) {
-				reader_forget(old, i ? LAYOUT_BUCKETS_MIN
-						     : LAYOUT_BUCKETS_MIN +
-							       roll(buckets - LAYOUT_BUCKETS_MIN + 1));
-				must_find(old, list[roll(n)], "with an old view");
-			}
-			for (unsigned i = 0; i < n && steps % 512 == 0; i++)
-				must_find(plain, list[i], "plain, all");
-			assert_true(go_on(child, true));
-			steps++;
-		}
-		assert_true(go_on(child, false));
-	}
-	print_message("%llu instructions, now %llu buckets, %llu overflow nodes\n",
-		      (unsigned long long)steps, (unsigned long long)f.table->header->buckets,
-		      (unsigned long long)index_overflow_nodes(f.store->index));
-	free(list);
-	reader_delete(plain);
-	reader_delete(mirror);
-	reader_delete(old);
-}
-
-static void grow_from(unsigned fill, unsigned more)
-{
-	begin_test(fill);
-	for (unsigned i = 0; i < fill; i++)
-		fill_one(i);
-	watch_growth(fill, more);
-	end_test();
-}
-
-static void test_growth_from_two_buckets_to_three(void **state)
-{
-	(void)state;
-	grow_from(1770, scaled(30));
-}
-
-static void test_growth_from_three_buckets_to_four(void **state)
-{
-	(void)state;
-	grow_from(2700, scaled(30));
-}
-
-static void test_growth_of_chains(void **state)
-{
-	(void)state;
-	begin_test(1);
-	unsigned n = fill_chains();
-	print_message("%llu overflow nodes\n",
-		      (unsigned long long)index_overflow_nodes(f.store->index));
-	assert_true(index_overflow_nodes(f.store->index) > 5);
-	while (index_keys(f.store->index) < 1657)
-		fill_one(n++);
-	assert_int_equal(index_buckets(f.store->index), LAYOUT_BUCKETS_MIN);
-	watch_growth(n, scaled(30));
-	end_test();
-}
-
-static void test_growth_of_a_later_level(void **state)
-{
-	(void)state;
-	grow_from(3800, scaled(30));
+	stopped_end();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_transactions),
 		cmocka_unit_test(test_old_locations),
-		cmocka_unit_test(test_growth_from_two_buckets_to_three),
-		cmocka_unit_test(test_growth_from_three_buckets_to_four),
-		cmocka_unit_test(test_growth_of_chains),
-		cmocka_unit_test(test_growth_of_a_later_level),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
