@@ -7,7 +7,7 @@
 # time are all or nothing.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 requires_durability
-rounds=${KVD_TEST_ROUNDS:-$(scaled 20)}
+rounds=${KVD_TEST_ROUNDS:-$(scaled 20 5)}
 data=${KVD_TEST_DATA:-$tmp}/data
 options=(--memory 64M --workers 2 --data-dir "$data" --durability sync --log-level warn)
 
@@ -30,7 +30,7 @@ for ((round = 1; round <= rounds; round++)); do
 	sleep 0.$((RANDOM % 400 + 100)) # at random is what it is about
 	well || break
 	kill_kvd
-	if [ $((RANDOM % 5)) = 0 ]; then
+	if [ $((round % 4)) = 2 ]; then # while it loads
 		early=$((early + 1))
 		launch_kvd --listen "$address" "${options[@]}"
 		sleep 0.0$((RANDOM % 80 + 10))
@@ -48,4 +48,5 @@ say "$started rounds, $early more kills while it started"
 [ $torture_status = 0 ] || fail "the history"
 [ $bank_status = 0 ] || fail "the bank"
 [ $started = $rounds ] || fail "a client ended early"
+reached "kills of a kvd that starts" $early 1
 stop_kvd

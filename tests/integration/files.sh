@@ -17,7 +17,8 @@ list_files() {
 make_large() {
 	local i=0 kib
 	for kib in 65536 65535 40000 20001 8192 4097; do
-		[ $((kib * 100)) -le $((65536 * KVD_TEST_SCALE)) ] || continue
+		# One of several messages at any size.
+		[ $((kib * 100)) -le $((65536 * KVD_TEST_SCALE)) ] || [ $kib = 4097 ] || continue
 		i=$((i + 1))
 		head -c ${kib}k /dev/urandom >"$tmp/large.$i"
 		echo "$tmp/large.$i"
@@ -32,6 +33,12 @@ make_large() {
 make_large >"$tmp/list"
 list_files "$(scaled 10000)" $(($(scaled 800) << 20)) | head -n -1 >>"$tmp/list"
 count=$(wc -l <"$tmp/list")
+# A machine with fewer files than that: the rest is made.
+mkdir "$tmp/made"
+for ((; count < $(scaled 10000); count++)); do
+	head -c $((RANDOM % 9000)) /dev/urandom >"$tmp/made/$count"
+	echo "$tmp/made/$count"
+done >>"$tmp/list"
 say "$count files, $(tr '\n' '\0' <"$tmp/list" | du -ch --apparent-size --files0-from=- | tail -1)"
 start_kvd --memory $(($(scaled 1600) + 64))M
 shuf --random-source=/bin/ls "$tmp/list" >"$tmp/mixed"
@@ -59,6 +66,8 @@ all_parts() {
 	done
 }
 
+reached "files" "$count" "$(scaled 10000)"
+reached "files of a megabyte and more" "$(tr '\n' '\0' <"$tmp/list" | du -k --apparent-size --files0-from=- | awk '$1 >= 1024' | wc -l)" 2
 all_parts put_part
 [ "$(cat "$tmp"/part.a?.put_part | grep -c '^OK$')" = "$count" ] || fail "not every PUT was answered by OK"
 [ "$(stat keys)" = "$count" ] || fail "$(stat keys) keys for $count files"

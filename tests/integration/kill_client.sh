@@ -3,7 +3,7 @@
 # kill -9 of a client while it writes, 100 times: kvd serves on, no memory is
 # lost, every acknowledged value is intact.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
-rounds=$(scaled 100) total=0
+rounds=$(scaled 100 7) total=0 large_seen=0
 start_kvd --memory 256M
 
 # Values of two kinds: some go in a message, some are pulled by kvd.
@@ -59,10 +59,13 @@ for ((r = 0; r < rounds; r++)); do
 	if [ "$acked" -gt 9 ]; then
 		kvcli get large.$r.9 --output "$tmp/back" && cmp -s "$tmp/large" "$tmp/back" ||
 			fail "an acknowledged large value of round $r is not intact"
+		large_seen=$((large_seen + 1))
 	fi
 	kvcli flush --yes || fail "flush"
 done
 say "$rounds clients killed, $total changes acknowledged"
+reached "changes acknowledged before a kill" "$total" $((rounds * 100))
+reached "large values acknowledged before a kill" "$large_seen" $((rounds / 2))
 
 wait_for settled || fail "$(stat connections) connections stay"
 # What a killed client had sent may have been stored after the last round's flush.

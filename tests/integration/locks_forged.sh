@@ -25,7 +25,7 @@ forged() {
 	expect 0 kvcli get victim
 	prints "$1"
 }
-for ((round = 0; round < $(scaled 10); round++)); do
+for ((round = 0; round < $(scaled 10 3); round++)); do
 	forged forge_garbage
 	forged forge_other
 	forged forge_copy

@@ -18,13 +18,13 @@ try() {
 try magic
 try version
 try short
-try noise "$(scaled 20)"
-try silent "$(scaled 20)"
-try garbage "$(scaled 100)" 1
+try noise "$(scaled 20 5)"
+try silent "$(scaled 20 5)"
+try garbage "$(scaled 100 20)" 1
 try too_long 3
 try rights
-try mutants "$(scaled 40)" 1
-try mutants "$(scaled 40)" 2
+try mutants "$(scaled 40 10)" 1
+try mutants "$(scaled 40 10)" 2
 
 settled() { [ "$(stat connections)" = 1 ]; }
 wait_for settled || fail "$(stat connections) connections stay"

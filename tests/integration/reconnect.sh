@@ -48,9 +48,7 @@ start_kvd --memory 64M
 open_batch --timeout 4
 ask "put key value"
 [ "$answer" = OK ] || fail "put: $answer"
-kill -STOP "$KVD_PID"
-stopped() { ! grep -hL '^State:.T' "/proc/$KVD_PID/task/"*/status | grep -q .; }
-wait_for stopped || fail "kvd isn't stopped"
+stop_process "$KVD_PID"
 start bash -c "exec 7>&- 8<&-; sleep 3; kill -KILL $KVD_PID"
 begin=$EPOCHREALTIME
 ask "txn 'put key lost'"

@@ -9,7 +9,7 @@ sim=$KVD_BUILD/tests/sim/sim
 [ $soft = 1 ] || skip "the simulation has a device of its own"
 [ -x "$sim" ] || skip "no simulation in this build"
 requires make sed
-seeds=$(scaled 200)
+seeds=$(scaled 200 20)
 mutations=$KVD_SOURCE/tests/mutations
 
 "$sim" --seeds "$seeds" --quiet >"$tmp/sim.log" || { cat "$tmp/sim.log"; fail "a world went wrong"; }

@@ -4,9 +4,10 @@
 # there, right and at once, and what all clients saw is linearizable.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 torture=$KVD_BUILD/tests/torture/torture
-seconds=$(scaled 6)
-[ "$seconds" -ge 3 ] || seconds=3
+seconds=$(scaled 6 3)
 start_kvd --memory 256M --workers 2
+before=$(stat index.buckets)
 "$torture" -s "$KVD_ADDR" --dir "$tmp" --seconds "$seconds" --clients 4 --readers 2 --fill \
 	--stop "$KVD_PID" --stop-every 700 --kill 1000 || fail "torture"
+reached "times the index grew by a bucket" $(($(stat index.buckets) - before)) 100
 stop_kvd

@@ -274,8 +274,12 @@ stat() {
 		fail "stats have no $1"
 }
 
-# compute EXPRESSION: true or false, of numbers with a point too.
-compute() { awk "BEGIN { exit !($*) }"; }
+# compute EXPRESSION: true or false, of numbers with a point too. What is no number (nan, inf,
+# a word) would be 0 to awk: it fails the test.
+compute() {
+	! sed -E 's/[0-9.]+([eE][-+]?[0-9]+)?//g' <<<"$*" | grep -q '[[:alpha:]_]' || fail "no number: $*"
+	awk "BEGIN { exit !($*) }"
+}
 
 # CPU time of a process, in hundredths of a second.
 cpu_ticks() {
@@ -284,6 +288,21 @@ cpu_ticks() {
 	# shellcheck disable=SC2086
 	set -- ${stat##*) }
 	echo $((${12} + ${13}))
+}
+
+# The same in nanoseconds, of the threads that it has now.
+cpu_ns() { cat "/proc/$1/task/"*/schedstat | awk '{ n += $1 } END { printf "%d", n }'; }
+
+# A process stopped by a signal, with all its threads: the signal takes a moment.
+is_stopped() { ! grep -hL '^State:.[Tt]' "/proc/$1/task/"*/status | grep -q .; }
+
+resume_process() { kill -CONT "$1" 2>/dev/null; }
+
+# stop_process PID: until somebody sends it SIGCONT, at the latest this kit at its end.
+stop_process() {
+	kill -STOP "$1"
+	cleanup_fn resume_process "$1"
+	wait_for is_stopped "$1" || fail "process $1 isn't stopped"
 }
 
 # ---------------------------------------------------------------------- batches

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * counters ADDR CLIENTS INCREMENTS COUNTERS KILLS [SEED]
+ * counters ADDR CLIENTS INCREMENTS COUNTERS KILLS [SEED [UNTIL]]
  *
  * Client processes add one to random counters under their locks, INCREMENTS in all;
  * KILLS times one of them is killed (SIGKILL) at a random moment and another takes
  * its place, which first asks for the fate of its predecessor's last change.  At the
  * end the sum of the counters must be exactly what was acknowledged.  Where the work is
- * done before all kills, there is more of it.
+ * done before all kills, or before there is a file UNTIL, there is more of it.
  */
 #include "tests/torture/kit.h"
 
@@ -25,6 +25,7 @@ const char *server;
 static struct slot *slots;
 static volatile bool *over; /* all is done; until then there may be more to do */
 static unsigned counters;
+static const char *until; /* NULL: the work is what it is */
 
 /* With some patience: a device that fails may do so here. */
 static kvd_session *connect_patiently(kvd_client **client)
@@ -222,7 +223,7 @@ static unsigned run(pid_t *pid, unsigned clients, uint64_t *total, unsigned kill
 		uint64_t done = acknowledged(clients);
 		unsigned i = (unsigned)rand() % clients;
 		if (done >= *total) {
-			if (killed == kills)
+			if (killed == kills && (!until || !access(until, F_OK)))
 				break;
 			*total += add_work(clients, *total);
 		} else if (killed < kills && done >= *total / (kills + 1) * (killed + 1)) {
@@ -242,8 +243,8 @@ int main(int argc, char **argv)
 	pid_t pid[CLIENTS_MAX];
 	int failed = 0;
 
-	if (argc < 6 || argc > 7) {
-		fprintf(stderr, "usage: counters ADDR CLIENTS INCREMENTS COUNTERS KILLS [SEED]\n");
+	if (argc < 6 || argc > 8) {
+		fprintf(stderr, "usage: counters ADDR CLIENTS INCREMENTS COUNTERS KILLS [SEED [UNTIL]]\n");
 		return 2;
 	}
 	server = argv[1];
@@ -251,6 +252,7 @@ int main(int argc, char **argv)
 	uint64_t total = strtoull(argv[3], NULL, 10);
 	unsigned seed = argc > 6 ? (unsigned)atoi(argv[6]) : 1;
 	counters = (unsigned)atoi(argv[4]);
+	until = argc > 7 ? argv[7] : NULL;
 	if (!clients || clients > CLIENTS_MAX || !counters || !total)
 		die("arguments", "out of range");
 	slots = shared_new(sizeof *slots * CLIENTS_MAX);

@@ -333,10 +333,11 @@ static void rejecting_server(int sock)
 	kit_say(sock, sv_get_src_port(listener));
 	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	CHECK(kit_hear(sock) == 1); /* the second saw that the backlog is full */
-	CHECK(!sv_reject(ev->id, "go away", 8));
-	CHECK(!sv_destroy_id(ev->id) || true);
+	struct rdma_cm_id *rejected = ev->id;
+	CHECK(!sv_reject(rejected, "go away", 8));
+	CHECK(!sv_ack_cm_event(ev));
+	CHECK(!sv_destroy_id(rejected));
 	kit_hear(sock);
-	(void)ev;
 	exit(0);
 }
 
