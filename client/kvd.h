@@ -404,8 +404,10 @@ int kvd_locked_del(kvd_lock_t *lock, const void *key, size_t key_bytes);
  * kvd_txn_commit sends them, all in one message of at most KVD_TXN_KEYS_MAX keys
  * and KVD_TXN_BYTES_MAX bytes (keys, values and 16 bytes each): KVD_ETOOBIG.
  *
- * kvd_txn_commit: KVD_OK, and *version is that of all new values; KVD_CONDITION: a key
- * was changed since it was read, and nothing took place: try again from the start.
+ * kvd_txn_commit: KVD_OK, and *version is that of the first key that was put; those of the
+ * others follow one by one, in the order in which the transaction first named the keys.
+ * KVD_CONDITION: a key was changed since it was read, and nothing took place: try again
+ * from the start.
  * Without changes it only makes sure that what was read was there all at once; by
  * READs alone where that can tell.  Ends the transaction in any case, as kvd_txn_delete
  * does without effect.  Belongs to its session's thread.

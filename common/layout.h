@@ -481,18 +481,20 @@ static inline uint64_t layout_item_bytes(uint64_t key_bytes, uint64_t value_byte
  * item is live with `old_version`, it is the key's value; once it is not, the
  * prepared one is.
  *
- * LAYOUT_OLD, LAYOUT_NEW: `txn` has an entry for each key of the transaction, with
- * the transaction's version, which is also that of all its new items.  `committed` is
- * the version of the worker's last committed transaction, and only grows: from
- * committed >= version on, the new items count and the old ones don't.  An entry is
- * believed if its seal is right; if there is none for an item, that transaction is
- * over, and the item has another state by now.
+ * LAYOUT_OLD, LAYOUT_NEW: `txn` has an entry for each key that the transaction changes,
+ * with the transaction's number and the version of the new item.  Each new item has a
+ * version of its own: compaction keeps versions, so two items of one version could stand
+ * in one place, one after the other.  `committed` is the number of the worker's last
+ * committed transaction, and only grows: from committed >= commit on, the new items count
+ * and the old ones don't.  An entry is believed if its seal is right; if there is none for
+ * an item, that transaction is over, and the item has another state by now.
  */
 #define LAYOUT_INPLACE_BYTES_MAX 4096u
 #define LAYOUT_TXN_KEYS_MAX 16u
 
 struct layout_txn {
-	uint64_t version;
+	uint64_t commit; /* the transaction's number: the version of its first new item */
+	uint64_t version; /* of the new item */
 	uint64_t old_word; /* 0: the key was absent */
 	uint64_t old_version;
 	uint64_t new_unit; /* location in units; 0: the key is deleted */
@@ -506,10 +508,10 @@ struct layout_scratch {
 	uint64_t committed;
 	struct layout_txn txn[LAYOUT_TXN_KEYS_MAX];
 	uint8_t item[LAYOUT_INPLACE_BYTES_MAX];
-	uint8_t pad[8192 - 4096 - 672];
+	uint8_t pad[8192 - 4096 - 800];
 };
 static_assert(sizeof(struct layout_scratch) == 8192, "layout");
 static_assert(offsetof(struct layout_scratch, txn) == 32, "layout");
-static_assert(offsetof(struct layout_scratch, item) == 672, "layout");
+static_assert(offsetof(struct layout_scratch, item) == 800, "layout");
 
 #endif

@@ -137,13 +137,13 @@ enum step pending_got_txn(struct get *g)
 {
 	const struct layout_txn *e = find_txn(g);
 	bool new = layout_state_kind(get_item(g)->state) == LAYOUT_NEW;
-	uint64_t version = g->memory->scratch[offsetof(struct layout_scratch, committed) / 8];
+	uint64_t last = g->memory->scratch[offsetof(struct layout_scratch, committed) / 8];
 
 	if (!e)
 		return item_again(g);
-	if (version > e->version)
+	if (last > e->commit)
 		return START_OVER; /* that transaction is over */
-	return version == e->version ? committed(g, e, new) : uncommitted(g, e, new);
+	return last == e->commit ? committed(g, e, new) : uncommitted(g, e, new);
 }
 
 enum step pending_got_txn_old(struct get *g)

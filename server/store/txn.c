@@ -117,9 +117,23 @@ static bool check(const struct txn *t, unsigned *failed)
 	return true;
 }
 
+static unsigned count_puts(const struct txn *t)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < t->count; i++)
+		n += t->key[i].kind == WIRE_TXN_PUT;
+	return n;
+}
+
+/*
+ * The versions of the keys that it puts are consecutive, in their order; each has its own,
+ * so that place and version name one item (protocols.md, 11).
+ */
 static bool make_items(struct txn *t)
 {
-	t->version = next_version(t->store);
+	uint64_t version = t->version = next_versions(t->store, count_puts(t));
+
 	for (unsigned i = 0; i < t->count; i++) {
 		struct txn_key *k = &t->key[i];
 		const struct store_change *c = &k->change;
@@ -130,8 +144,8 @@ static bool make_items(struct txn *t)
 		if (!k->item)
 			return false;
 		memcpy(k->item->data + c->key_bytes, c->value, c->value_bytes);
-		k->item->checksum = item_checksum(t->store, k->item, t->version);
-		state_store(k->item, layout_state(t->version, LAYOUT_NEW, t->worker->id));
+		k->item->checksum = item_checksum(t->store, k->item, version);
+		state_store(k->item, layout_state(version++, LAYOUT_NEW, t->worker->id));
 	}
 	return true;
 }

@@ -56,7 +56,8 @@ static void write_scratch(struct txn *t)
 		if (!txn_key_changes(k))
 			continue;
 		e[i] = (struct layout_txn){
-			.version = t->version,
+			.commit = t->version,
+			.version = k->item ? layout_state_version(k->item->state) : 0,
 			.old_word = k->old_word,
 			.old_version = k->old ? layout_state_version(k->old->state) : 0,
 			.new_unit = k->item ? item_unit(t->store, k->item) : 0,
@@ -162,7 +163,9 @@ void txn_finish(struct txn *t)
 	}
 	for (unsigned i = 0; i < t->count; i++)
 		if (t->key[i].item)
-			state_store(t->key[i].item, layout_state(t->version, LAYOUT_LIVE, 0));
+			state_store(t->key[i].item,
+				    layout_state(layout_state_version(t->key[i].item->state),
+						 LAYOUT_LIVE, 0));
 	txn_unmark(t, t->stripes);
 }
 

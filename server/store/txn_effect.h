@@ -24,7 +24,7 @@ struct txn {
 	struct txn_key *key;
 	unsigned count;
 	uint64_t token;
-	uint64_t version;
+	uint64_t version; /* its number, which is that of the first key that it puts */
 	uint64_t stripe[LAYOUT_TXN_KEYS_MAX]; /* ascending, each once */
 	unsigned stripes;
 };

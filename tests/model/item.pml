@@ -5,7 +5,8 @@
  * kvd (writer) makes a few changes of K, one after the other, as the stripe's mark
  * orders them; every store to memory is a step.  Freed memory is used again at
  * once, by K, by another key X with K's fingerprint in K's bucket, or by the copy
- * that answers a GET by message.  Two readers do one GET each.  A reader may start
+ * that answers a GET by message.  Compaction moves K's item, which keeps its version and its
+ * value; eviction and expiry delete it as a request does.  Two readers do one GET each.  A reader may start
  * with any mirrored location.  The words of one READ are sampled in any order, at
  * different times.
  *
@@ -156,14 +157,39 @@ proctype writer()
 				freeing = k; k = to + 1; done = id;
 				to = 0; slot = 0; v = 0; old = 0
 			}
-		/* ---- K: delete */
+		/* ---- K: moved by compaction: no change, so its history has no more than before */
+		:: k && used != 7 && !freeing ->
+			d_step {
+				if
+				:: !(used & 1) -> to = 0
+				:: else -> if :: !(used & 2) -> to = 1 :: else -> to = 2 fi
+				fi;
+				slot = (entry[0] == k -> 0 : 1);
+				used = used | (1 << to);
+				old = ver[k - 1];
+				dat[to] = dat[k - 1];
+				sum[to] = sum[k - 1];
+				s_oldloc = k;
+				s_oldver = old
+			}
+			s_new = old;
+			d_step { kind[to] = PREPARED; ver[to] = old }
+			entry[slot] = to + 1;
+#ifndef MUTATE_move_live /* the place is free, and what stood there looks alive */
+			kind[k - 1] = DEAD;
+#endif
+			kind[to] = LIVE;
+			d_step { freeing = k; k = to + 1; to = 0; slot = 0; old = 0 }
+		/* ---- K: delete, evict, expire */
 		:: k && !freeing ->
 			d_step {
 				started = id;
 				deletes = deletes | (1 << id);
 				slot = (entry[0] == k -> 0 : 1)
 			}
+#ifndef MUTATE_evict_live /* only the entry goes */
 			kind[k - 1] = DELETED; /* the point of effect */
+#endif
 			entry[slot] = 0;
 			d_step { freeing = k; k = 0; done = id; slot = 0 }
 		/* ---- X: insert, update in place, delete */

@@ -14,6 +14,9 @@
  *   serialisable    at that instant the keys are what the transaction read
  *   no cycle        with kvd stopped at any step each GET ends (pan -l)
  *
+ * The keys of a transaction have versions of their own.  -DMOVES: compaction moves items to
+ * other places, with the versions that they have, to where others stood before too.
+ *
  * A key may be one that the transaction only checks.  -DDURABLE: its records go to the disk
  * before it takes effect; meanwhile the worker may do another one, that only checks.
  *
@@ -43,7 +46,15 @@ bool mark[2];
 
 /* The scratch of the worker that does transactions. */
 byte committed;
-byte s_ver[2], s_old[2], s_oldver[2], s_new[2]; /* a sealed entry for each key */
+/* A sealed entry for each key; s_ver is the number of its transaction. */
+byte s_ver[2], s_old[2], s_oldver[2], s_new[2];
+
+/* The version of the key's new item. */
+#ifdef MUTATE_one_version
+#define VERSION(t, k) (t)
+#else
+#define VERSION(t, k) ((t) + (k))
+#endif
 
 byte versions = 2;
 /* What the keys are now, and were: state j is that of after the j-th change. */
@@ -91,7 +102,9 @@ proctype transactions()
 		if :: delete[0] = true :: check[0] = true :: skip fi;
 		if :: delete[1] = true :: !check[0] -> check[1] = true :: skip fi;
 		/* No memory for an index entry: it is taken back after it was published. */
+#ifndef MOVES
 		if :: fails = true :: skip fi;
+#endif
 
 		/* All stripes, in order. */
 		atomic { !mark[0] -> mark[0] = true };
@@ -107,17 +120,18 @@ proctype transactions()
 #endif
 			:: else
 			fi;
-			versions++; t = versions
+			t = versions + 1;
+			versions = VERSION(t, 1)
 		};
 		d_step {
 			if
 			:: !delete[0] && !check[0] -> allocate(place); made[0] = place + 1;
-				key[place] = 0; ver[place] = t; kind[place] = NEW
+				key[place] = 0; ver[place] = VERSION(t, 0); kind[place] = NEW
 			:: else
 			fi;
 			if
 			:: !delete[1] && !check[1] -> allocate(place); made[1] = place + 1;
-				key[place] = 1; ver[place] = t; kind[place] = NEW
+				key[place] = 1; ver[place] = VERSION(t, 1); kind[place] = NEW
 			:: else
 			fi;
 			place = 0
@@ -129,7 +143,8 @@ proctype transactions()
 		d_step {
 			entry[1] = made[1]; if :: made[1] -> kind[made[1] - 1] = LIVE :: else fi;
 			now++;
-			state[now] = (made[0] -> t : ABSENT) + 16 * (made[1] -> t : ABSENT)
+			state[now] = (made[0] -> VERSION(t, 0) : ABSENT) +
+				     16 * (made[1] -> VERSION(t, 1) : ABSENT)
 		}
 		goto finished;
 #endif
@@ -186,8 +201,9 @@ proctype transactions()
 			committed = t; /* the point of effect */
 			assert(STATE(now, 0) == read[0] && STATE(now, 1) == read[1]);
 			now++;
-			state[now] = (check[0] -> read[0] : (made[0] -> t : ABSENT)) +
-				     16 * (check[1] -> read[1] : (made[1] -> t : ABSENT))
+			state[now] = (check[0] -> read[0] : (made[0] -> VERSION(t, 0) : ABSENT)) +
+				     16 * (check[1] -> read[1] :
+						       (made[1] -> VERSION(t, 1) : ABSENT))
 		}
 		if
 		:: old[0] && made[0] -> kind[old[0] - 1] = DEAD
@@ -241,6 +257,30 @@ proctype single()
 	mark[1] = false
 }
 
+/* An item that moves, by a worker that does no transaction meanwhile. */
+proctype compaction()
+{
+	byte place, k = 1;
+
+#ifndef MUTATE_move_unmarked
+	atomic { !mark[k] -> mark[k] = true };
+#endif
+	d_step {
+		if
+		:: entry[k] ->
+			allocate(place);
+			key[place] = k; ver[place] = ver[entry[k] - 1]; kind[place] = LIVE;
+			release(entry[k]);
+			entry[k] = place + 1;
+			place = 0
+		:: else
+		fi
+	}
+#ifndef MUTATE_move_unmarked
+	mark[k] = false
+#endif
+}
+
 inline answer(v)
 {
 	atomic {
@@ -253,11 +293,27 @@ inline answer(v)
 	}
 }
 
+/* Entry j of the scratch: is it that of the item v in place `at`? */
+inline entry_of_item()
+{
+	if
+	:: !mine && s_ver[j] &&
+	   (kd == NEW -> s_new[j] == at + 1 && VERSION(s_ver[j], j) == v
+		      : s_old[j] == at + 1 && s_oldver[j] == v) ->
+		mine = true;
+		t = s_ver[j]; old = s_old[j]; oldver = s_oldver[j]; new = s_new[j]
+	:: else
+	fi
+}
+
 proctype reader()
 {
-	byte k, from, at, kd, v, c, old, oldver, new, t;
+	byte k, from, at, kd, v, c, old, oldver, new, t, m, j;
 	bool hint, mine, second;
 
+#ifdef MOVES
+	second = true; /* one GET is enough */
+#endif
 begin:
 	atomic {
 		from = now;
@@ -275,7 +331,7 @@ begin:
 bucket:
 	atomic {
 		hint = false; kd = 0; v = 0; c = 0; old = 0; oldver = 0; new = 0; t = 0;
-		at = 0;
+		at = 0; mine = false;
 		if
 		:: entry[k] == 0 -> answer(ABSENT)
 		:: else -> at = entry[k] - 1
@@ -283,9 +339,9 @@ bucket:
 	}
 item:
 	atomic {
-		kd = kind[at]; v = ver[at]; mine = (key[at] == k);
+		kd = kind[at]; v = ver[at];
 		if
-		:: kd == DEAD || !mine -> goto bucket
+		:: kd == DEAD || key[at] != k -> goto bucket
 		:: else
 		fi;
 		if
@@ -298,15 +354,16 @@ item:
 		:: else
 		fi
 	}
-	/* OLD or NEW: the scratch. */
-	if
-	:: c = committed;
-	   d_step { t = s_ver[k]; old = s_old[k]; oldver = s_oldver[k]; new = s_new[k] }
-	:: d_step { t = s_ver[k]; old = s_old[k]; oldver = s_oldver[k]; new = s_new[k] };
-	   c = committed
-	fi;
+	/* OLD or NEW: the scratch, its parts in any order.  An entry is the item's by place and
+	 * version. */
+	do
+	:: !(m & 1) -> atomic { c = committed; m = m | 1 }
+	:: !(m & 2) -> atomic { m = m | 2; j = 0; entry_of_item() }
+	:: !(m & 4) -> atomic { m = m | 4; j = 1; entry_of_item() }
+	:: m == 7 -> break
+	od;
 	atomic {
-		mine = (kd == NEW -> t == v && new == at + 1 : old == at + 1 && oldver == v && t);
+		m = 0; j = 0;
 		if
 		:: !mine ->
 			/* That transaction is over, or it hasn't come to the scratch and only an old
@@ -327,7 +384,7 @@ item:
 		:: c == t ->
 			/* It was, when the item was READ or a moment later. */
 			if
-			:: kd == NEW -> answer(t)
+			:: kd == NEW -> answer(v)
 			:: kd == OLD && new -> goto bucket
 			:: kd == OLD && !new ->
 #ifdef MUTATE_deleted_again
@@ -360,16 +417,20 @@ over:
 
 init {
 	atomic {
-		kind[0] = LIVE; ver[0] = 1; key[0] = 0; entry[0] = 1; used = 1;
-		state[0] = 1;
+		/* As one transaction before would have left them. */
+		kind[0] = LIVE; ver[0] = VERSION(1, 0); key[0] = 0; entry[0] = 1; used = 1;
+		state[0] = VERSION(1, 0);
 		if
-		:: kind[1] = LIVE; ver[1] = 2; key[1] = 1; entry[1] = 2; used = 3;
-		   state[0] = 1 + 16 * 2
+		:: kind[1] = LIVE; ver[1] = VERSION(1, 1); key[1] = 1; entry[1] = 2; used = 3;
+		   state[0] = VERSION(1, 0) + 16 * VERSION(1, 1)
 		:: true /* key 1 is absent */
 		fi;
 		run transactions();
 #ifdef SINGLE
 		run single();
+#endif
+#ifdef MOVES
+		run compaction();
 #endif
 		run reader()
 	}

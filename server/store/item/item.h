@@ -53,6 +53,12 @@ static inline uint64_t next_version(struct store *s)
 	return atomic_fetch_add_explicit(&s->version, 1, memory_order_relaxed) + 1;
 }
 
+/* The first of so many that are its alone, and at least one. */
+static inline uint64_t next_versions(struct store *s, unsigned count)
+{
+	return atomic_fetch_add_explicit(&s->version, count ? count : 1, memory_order_relaxed) + 1;
+}
+
 /* Memory for an item, or NULL; its key, lengths and expiry are set, its state is dead. */
 struct layout_item *store_item_new(struct store_worker *worker, const void *key,
 				   unsigned key_bytes, uint64_t value_bytes, uint64_t expiry_ms);

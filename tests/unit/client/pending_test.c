@@ -18,7 +18,7 @@
 #define OLD_UNIT 4000u
 #define NEW_UNIT 5000u
 #define OLD_VERSION 7u
-#define NEW_VERSION 8u
+#define NEW_VERSION 11u
 #define WORKER 1u
 #define LONG_BYTES 40000u
 
@@ -278,7 +278,7 @@ static void test_preparation_is_over(void **state)
 
 /* -------------------------------------------------------------- transactions */
 
-#define TXN_VERSION NEW_VERSION
+#define TXN_VERSION (NEW_VERSION - 3) /* the fourth key that it puts */
 
 enum side { OLD, NEW };
 
@@ -291,7 +291,8 @@ static struct get *read_txn(enum side side, bool had_old, bool has_new, uint64_t
 	uint64_t old_word = bytes_item(b, &old);
 	struct get *g = read_item(side == OLD ? &old : &new, 100);
 
-	*e = (struct layout_txn){ .version = TXN_VERSION,
+	*e = (struct layout_txn){ .commit = TXN_VERSION,
+				  .version = NEW_VERSION,
 				  .old_word = had_old ? old_word : 0,
 				  .old_version = had_old ? OLD_VERSION : 0,
 				  .new_unit = has_new ? NEW_UNIT : 0 };
@@ -360,7 +361,7 @@ static void test_old_one_of_a_transaction_is_gone(void **state)
 		bytes_read(b, READ_TXN_OLD);
 		assert_int_equal(pending_got_txn_old(g), START_OVER);
 		old = old_item(LAYOUT_LIVE); /* or its memory is used again */
-		old.version = TXN_VERSION + 1;
+		old.version = NEW_VERSION + 1;
 	}
 }
 

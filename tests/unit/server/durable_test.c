@@ -219,9 +219,7 @@ static void do_txn(unsigned i)
 	}
 	int status = txn_run(&f.worker[0], keys, 3, 0, &version, &failed);
 	assert_int_equal(finish(status, &r), WIRE_OK);
-	assert_true(r.version > version_max);
-	for (unsigned k = 0; k < 2; k++) {
-		version_max = 0;
+	for (unsigned k = 0; k < 2; k++, r.version++) {
 		remember(&model[j[k]], &r, value[k], sizeof value[k]);
 		model[j[k]].wall_ms = 0;
 	}

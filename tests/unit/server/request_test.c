@@ -202,12 +202,12 @@ static void test_txn(void **state)
 	expect_text("b", "2");
 	/* One check fails: which, and nothing is done. */
 	n = add_txn(text, WIRE_TXN_DELETE, WIRE_TXN_ANY, "a", "");
-	n += add_txn(text + n, WIRE_TXN_CHECK, version + 1, "b", "");
+	n += add_txn(text + n, WIRE_TXN_CHECK, version, "b", "");
 	assert_int_equal(txn(text, n, 2), WIRE_CONDITION);
 	assert_int_equal(peer.reply.value_bytes, 1);
 	expect_text("a", "1");
 	n = add_txn(text, WIRE_TXN_DELETE, WIRE_TXN_ANY, "a", "");
-	n += add_txn(text + n, WIRE_TXN_CHECK, version, "b", "");
+	n += add_txn(text + n, WIRE_TXN_CHECK, version + 1, "b", "");
 	assert_int_equal(txn(text, n, 2), WIRE_OK);
 	assert_int_equal(ask(GET, "a", NULL, 0), WIRE_NOT_FOUND);
 	/* What does not fit its message: more keys, fewer, none, too many. */

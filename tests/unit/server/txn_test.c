@@ -63,7 +63,7 @@ static unsigned entries(void)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < LAYOUT_TXN_KEYS_MAX; i++)
-		n += e[i].version && e[i].seal == hash_txn(&e[i]);
+		n += e[i].commit && e[i].seal == hash_txn(&e[i]);
 	return n;
 }
 
@@ -110,11 +110,52 @@ static void test_one_that_only_checks_is_not_published(void **state)
 	assert_int_equal(run(keys, 1), WIRE_CONDITION);
 }
 
+/* The version that the index leads to. */
+static uint64_t version_of(const char *key)
+{
+	struct store_change c = key_of(WIRE_TXN_CHECK, key, 0).change;
+	struct store_result r = { 0 };
+
+	assert_int_equal(store_head(&f.worker[0], &c, &r), WIRE_OK);
+	return r.version;
+}
+
+/* Place and version name one item: a sibling may move to where another one stood. */
+static void test_each_key_has_a_version_of_its_own(void **state)
+{
+	const struct layout_txn *e = f.worker[0].scratch->txn;
+	struct txn_key keys[4];
+	uint64_t version, next;
+	unsigned failed;
+
+	(void)state;
+	put("b");
+	put("gone");
+	keys[0] = key_of(WIRE_TXN_PUT, "a", WIRE_TXN_ABSENT);
+	keys[1] = key_of(WIRE_TXN_DELETE, "gone", WIRE_TXN_ANY);
+	keys[2] = key_of(WIRE_TXN_PUT, "b", WIRE_TXN_ANY);
+	keys[3] = key_of(WIRE_TXN_PUT, "c", WIRE_TXN_ANY);
+	assert_int_equal(txn_run(&f.worker[0], keys, 4, 0, &version, &failed), WIRE_OK);
+	assert_int_equal(version_of("a"), version);
+	assert_int_equal(version_of("b"), version + 1);
+	assert_int_equal(version_of("c"), version + 2);
+	assert_int_equal(f.worker[0].scratch->committed, version);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(e[i].commit, version);
+	assert_int_equal(e[0].version, version);
+	assert_int_equal(e[1].version, 0);
+	assert_int_equal(e[3].version, version + 2);
+	next = put("d");
+	assert_true(next > version + 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_checked_key_has_no_entry, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_that_only_checks_is_not_published, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_each_key_has_a_version_of_its_own, setup,
 						teardown),
 	};
 
