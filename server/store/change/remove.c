@@ -7,10 +7,13 @@
 
 int store_evict(struct store_worker *w, const struct store_change *c)
 {
+	uint64_t blocked = w->blocked;
 	struct work k;
 
-	if (!work_enter(w, c, &k))
+	if (!work_enter(w, c, &k)) {
+		w->blocked = blocked; /* nobody waits for a victim's lock */
 		return STORE_ASIDE;
+	}
 	if (!k.old) {
 		work_leave_unchanged(w, &k);
 		return WIRE_NOT_FOUND;
