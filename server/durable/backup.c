@@ -24,8 +24,7 @@ static void *run(void *arg)
 	int rc;
 
 	pthread_rwlock_rdlock(&d->db_lock);
-	rc = d->db ? db_checkpoint(d->db, b->path, &err)
-		   : err_set(&err, -1, "the database can't be used now; see kvd's log");
+	rc = db_checkpoint(d->db, b->path, &err);
 	pthread_rwlock_unlock(&d->db_lock);
 	double s = (double)(clock_ns() - b->begun_ns) / 1e9;
 	if (rc)

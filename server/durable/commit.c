@@ -8,8 +8,9 @@
  * all the same, nobody knows what of the batch is on disk: its changes are answered
  * "unknown", and come back as undos with the values that the table has, their stripes
  * marked until those are written.  From then on all changes are refused, while the
- * database is closed and opened again, once a second, until it can be written: the
- * undos first, so what it has is what the table has, then everything.
+ * database is closed and opened again, once a second, until it can be written: what was
+ * written before and not synced, which the disk may have lost; the undos, so what it has is
+ * what the table has; then everything.
  */
 #include "server/durable/commit.h"
 
@@ -140,8 +141,7 @@ static void reopen(struct durable *d)
 	if (folder_free_bytes(d->options.dir) < 2 * d->reserve_bytes)
 		return;
 	pthread_rwlock_wrlock(&d->db_lock);
-	db_close(&d->db);
-	ok = !db_open(d->options.dir, d->options.durability == DURABILITY_ASYNC, &d->db, &err);
+	ok = !db_reopen(d->db, d->options.durability == DURABILITY_ASYNC, &err);
 	pthread_rwlock_unlock(&d->db_lock);
 	if (!ok) {
 		log_debug("not yet: %s", err.text);

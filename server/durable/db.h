@@ -34,16 +34,29 @@ struct db;
 int db_open(const char *dir, bool may_lose, struct db **db, struct err *err);
 void db_close(struct db **db);
 
-/* The highest version that was ever written. */
+/*
+ * After a failure: closes it and opens it again, and writes what was written and not synced
+ * once more.  0: that is synced.  -1 after setting err: it is closed, and only this, db_close()
+ * and db_checkpoint() may be called.  Nobody else uses it meanwhile.
+ */
+int db_reopen(struct db *db, bool may_lose, struct err *err);
+
+/*
+ * Versions up to here may have been given out: what comes is to be above.  A synced mark on
+ * disk is always higher than all that anybody was told; db_sync() and db_batch_write() raise
+ * it ahead of need.  Before the first version is given out, db_sync() has to.
+ */
 uint64_t db_version(const struct db *db);
 /* Disk space that it needs to go on for a while. */
 uint64_t db_reserve_bytes(const struct db *db);
 
 /* Changes that are written together.  One at a time. */
 void db_batch_add(struct db *db, const struct durable_record *record, uint64_t wall_offset_ms);
-/* 0, or -1 after setting err: then nobody knows what is on disk.  Empties the batch. */
+/* 0, or -1 after setting err: then nobody knows what is on disk.  Empties the batch.  Without
+ * `sync` too it waits for the disk if a version in it is above the mark, or if too much is not
+ * synced. */
 int db_batch_write(struct db *db, bool sync, struct err *err);
-/* What was written before is on disk when this returns. */
+/* What was written before is on disk when this returns.  Any thread. */
 int db_sync(struct db *db, struct err *err);
 /* Puts what is in memory into files, so that it is there faster the next time. */
 int db_flush(struct db *db, struct err *err);

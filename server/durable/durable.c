@@ -25,19 +25,23 @@ static void sync_once(struct durable *d)
 {
 	struct err err;
 
-	/* What is written from here on is counted anew: it may miss this sync. */
-	if (!atomic_exchange(&d->unsynced_ns, 0) || atomic_load(&d->is_failing))
+	/* Until it is opened again, it is as old as it was. */
+	if (atomic_load(&d->is_broken) || atomic_load(&d->sync_failed))
 		return;
-	uint64_t begun_ns = clock_ns();
-	atomic_store(&d->syncing_ns, begun_ns);
+	/* What is written from here on is counted anew: it may miss this sync. */
+	uint64_t since_ns = atomic_exchange(&d->unsynced_ns, 0);
+	if (!since_ns)
+		return;
+	atomic_store(&d->syncing_ns, since_ns);
 	pthread_rwlock_rdlock(&d->db_lock);
-	int rc = d->db ? db_sync(d->db, &err) : 0;
+	bool broken = atomic_load(&d->is_broken);
+	int rc = broken ? 0 : db_sync(d->db, &err);
 	pthread_rwlock_unlock(&d->db_lock);
+	if (broken || rc)
+		atomic_store(&d->unsynced_ns, since_ns);
 	atomic_store(&d->syncing_ns, 0);
-	if (rc) {
+	if (rc && !atomic_exchange(&d->sync_failed, true))
 		log_error("%s", err.text);
-		atomic_store(&d->sync_failed, true);
-	}
 }
 
 static void *run_syncs(void *arg)
@@ -134,8 +138,11 @@ void durable_close(struct durable **out)
 	if (!d)
 		return;
 	stop_threads(d);
-	if (d->db && d->has_commit_thread && !d->is_broken &&
-	    (db_sync(d->db, &err) || db_flush(d->db, &err)))
+	if (d->is_broken)
+		log_error("%s can't be written: changes since it was last synced may be lost",
+			  d->options.dir);
+	else if (d->db && d->has_commit_thread &&
+		 (db_sync(d->db, &err) || db_flush(d->db, &err)))
 		log_error("%s", err.text);
 	db_close(&d->db);
 	pthread_mutex_destroy(&d->lock);

@@ -30,7 +30,7 @@ struct durable {
 	struct durable_options options;
 	struct durable_clock clock;
 	pthread_rwlock_t db_lock;
-	struct db *db; /* NULL between two openings */
+	struct db *db;
 	uint64_t reserve_bytes;
 
 	pthread_mutex_t lock;
@@ -46,16 +46,16 @@ struct durable {
 
 	/* Commit thread only. */
 	bool is_full;   /* below the reserve */
-	bool is_broken; /* writing failed, and it was not opened again since */
 	uint64_t reopen_ns;
 	unsigned expected;    /* records of the next batch, if all who were answered come again */
 	uint64_t linger_ns;   /* how long to wait for them */
 	unsigned linger_rest; /* batches before that is tried again, as it was in vain */
 
 	_Atomic bool is_failing;
+	_Atomic bool is_broken; /* writing failed, and it was not opened again since */
 	_Atomic bool sync_failed;
 	_Atomic uint64_t unsynced_ns; /* since when something is not synced; 0: all is */
-	_Atomic uint64_t syncing_ns;  /* since when a sync is under way */
+	_Atomic uint64_t syncing_ns;  /* of the sync under way: unsynced_ns before it */
 	_Atomic uint64_t commits, changes, refused, unknown, pending, commit_ns;
 	_Atomic unsigned forgotten;
 	uint64_t loaded_keys, load_ns;

@@ -163,6 +163,17 @@ static void tell(const struct load *l, uint64_t *told_ns)
 			 100 * share, (unsigned long long)keys, (double)keys / s, left);
 }
 
+/* Who read a version may come back with it, though the change was lost: no other value gets it. */
+static int reserve_versions(struct load *l)
+{
+	uint64_t version = db_version(l->durable->db);
+
+	if (db_sync(l->durable->db, &l->err))
+		return -1;
+	l->sink->set_version(l->sink->arg, version);
+	return 0;
+}
+
 static void finish(struct load *l, unsigned threads)
 {
 	struct durable *d = l->durable;
@@ -173,8 +184,6 @@ static void finish(struct load *l, unsigned threads)
 		fputs("\r\033[K", stderr);
 	d->loaded_keys = keys;
 	d->load_ns = ns;
-	/* Who read a version before may come back with it: more than any that was lost. */
-	l->sink->set_version(l->sink->arg, db_version(d->db) + (1u << 20));
 	log_info("loaded %llu keys of %.1f MB from %s in %.2f s, %.0f a second, with %u threads%s",
 		 (unsigned long long)keys, (double)atomic_load(&l->bytes) / 1e6, d->options.dir,
 		 (double)ns / 1e9, (double)keys * 1e9 / (double)(ns ? ns : 1), threads,
@@ -222,8 +231,10 @@ int durable_load(struct durable *d, const struct durable_sink *sink, unsigned th
 		loaders[i] = (struct loader){ .load = &l, .number = i };
 	rc = run_all(&l, loaders, threads, stop, arg);
 	pthread_mutex_destroy(&l.err_lock);
-	if (!rc && !l.failed && !atomic_load(&l.stop))
+	if (!rc && !l.failed && !atomic_load(&l.stop)) {
 		finish(&l, threads);
+		l.failed = reserve_versions(&l);
+	}
 out:
 	free(loaders);
 	if (rc)

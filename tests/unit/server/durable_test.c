@@ -27,6 +27,7 @@ static char dir[] = "/tmp/kvd-durable-test.XXXXXX";
 static struct fixture f;
 static struct durable *durable;
 static struct durable_port *port;
+static int lag_ms = 5;
 static uint64_t random_state = 7, version_max;
 
 static struct model {
@@ -62,7 +63,7 @@ static bool never(void *arg)
 
 static void start(void)
 {
-	struct durable_options options = { .dir = dir, .durability = DURABILITY_ASYNC, .lag_ms = 5 };
+	struct durable_options options = { .dir = dir, .durability = DURABILITY_ASYNC, .lag_ms = lag_ms };
 	struct store_worker *workers[2] = { &f.worker[0], &f.worker[1] };
 	struct err err = { .text = "" };
 
@@ -305,6 +306,73 @@ static void test_expiry(void **state)
 	stop();
 }
 
+__attribute__((format(printf, 1, 0))) static void in_shell(const char *format)
+{
+	char command[256];
+
+	snprintf(command, sizeof command, format, dir, dir, dir);
+	assert_int_equal(system(command), 0);
+}
+
+/* The disk as it is now; and as it was then: what came behind it is lost. */
+static void keep_disk(void)
+{
+	in_shell("rm -rf %s.kept && cp -a %s %s.kept");
+}
+
+static void lose_changes(void)
+{
+	in_shell("rm -rf %s && mv %s.kept %s");
+}
+
+static uint64_t put_version(const char *value)
+{
+	char key[32];
+	struct store_change c = change_of(KEYS, key);
+	struct store_result r;
+
+	c.value = value;
+	c.value_bytes = strlen(value);
+	assert_int_equal(finish(store_put(&f.worker[0], &c, &r), &r), WIRE_OK);
+	return r.version;
+}
+
+/* A version that somebody read is never another value's, though no disk knows of it. */
+static void test_versions_of_lost_changes(void **state)
+{
+	uint64_t lost = 0, version;
+
+	(void)state;
+	for (unsigned run = 0; run < 4; run++) {
+		start();
+		keep_disk();
+		version = put_version("here");
+		assert_true(version > lost);
+		lost = put_version("lost");
+		stop();
+		lose_changes();
+	}
+}
+
+/* The mark is on disk before the first version above it is told. */
+static void test_versions_above_the_mark(void **state)
+{
+	uint64_t lost;
+
+	(void)state;
+	lag_ms = 60000; /* so that nobody else syncs */
+	start();
+	atomic_fetch_add(&f.store->version, 1ull << 23);
+	put_version("here");
+	keep_disk();
+	lost = put_version("lost");
+	stop();
+	lose_changes();
+	start();
+	assert_true(put_version("other") > lost);
+	stop();
+}
+
 static int make_dir(void **state)
 {
 	(void)state;
@@ -325,6 +393,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_expiry),
+		cmocka_unit_test(test_versions_of_lost_changes),
+		cmocka_unit_test(test_versions_above_the_mark),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
