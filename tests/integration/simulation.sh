@@ -14,6 +14,9 @@ mutations=$KVD_SOURCE/tests/mutations
 
 "$sim" --seeds "$seeds" --quiet >"$tmp/sim.log" || { cat "$tmp/sim.log"; fail "a world went wrong"; }
 say "$(tail -1 "$tmp/sim.log")"
+"$sim" --seeds "$((seeds / 4 + 1))" --batches --quiet >"$tmp/sim.log" ||
+	{ cat "$tmp/sim.log"; fail "a world with operations in flight together went wrong"; }
+say "$(tail -1 "$tmp/sim.log")"
 
 for seed in 2 5 9; do
 	"$sim" --seed $seed >"$tmp/first" || fail "seed $seed"

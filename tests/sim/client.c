@@ -72,9 +72,9 @@ int name_of(char *text, uint64_t key)
 	return sprintf(text, "key %" PRIu64, key);
 }
 
-static void got(struct linear_op *op, uint64_t key, int rc, size_t bytes, uint64_t version)
+static void got(struct linear_op *op, const uint8_t *value, int rc, size_t bytes, uint64_t version)
 {
-	uint64_t id = rc == KVD_OK ? value_check(self.value, bytes, key) : 0;
+	uint64_t key = op->key, id = rc == KVD_OK ? value_check(value, bytes, key) : 0;
 
 	if (rc == KVD_OK && !id)
 		sim_judge(SIM_WRONG, "bytes that nobody stored came from a GET of key %" PRIu64, key);
@@ -98,12 +98,12 @@ static uint64_t pick_bytes(void)
 	return VALUE_BYTES_MIN + sim_roll(board->plan.value_bytes_max - VALUE_BYTES_MIN + 1);
 }
 
-static uint64_t make_value(uint64_t key, uint64_t *bytes)
+static uint64_t make_value(uint8_t *value, uint64_t key, uint64_t *bytes)
 {
 	uint64_t id = ++board->next_value;
 
 	*bytes = pick_bytes();
-	value_make(self.value, *bytes, key, id);
+	value_make(value, *bytes, key, id);
 	return id;
 }
 
@@ -115,14 +115,14 @@ void do_get(uint64_t key)
 	struct linear_op *op = invoke(LINEAR_GET, key, 0);
 	int rc = kvd_get(self.session, text, n, self.value, sizeof self.value, &bytes, &version);
 
-	got(op, key, rc, bytes, version);
+	got(op, self.value, rc, bytes, version);
 }
 
 void do_put(uint64_t key)
 {
 	char text[32];
 	size_t n = (size_t)name_of(text, key);
-	uint64_t bytes, version = 0, id = make_value(key, &bytes);
+	uint64_t bytes, version = 0, id = make_value(self.value, key, &bytes);
 	struct linear_op *op = invoke(LINEAR_PUT, key, id);
 
 	changed(op, "PUT", kvd_put(self.session, text, n, self.value, bytes, &version), version);
@@ -135,6 +135,80 @@ void do_del(uint64_t key)
 	struct linear_op *op = invoke(LINEAR_DEL, key, 0);
 
 	changed(op, "DEL", kvd_del(self.session, text, n), 0);
+}
+
+/* ----------------------------------------------------------- several at once */
+
+struct batch {
+	struct linear_op *op[BATCH];
+	unsigned count;
+};
+
+static int submit(struct batch *b)
+{
+	uint64_t key = pick_key(), kind = sim_roll(10), bytes;
+	uint8_t *value = self.batch[b->count];
+	char text[32];
+	size_t n = (size_t)name_of(text, key);
+	struct linear_op **op = &b->op[b->count];
+
+	if (kind < 5) {
+		*op = invoke(LINEAR_GET, key, 0);
+		return kvd_submit_get(self.session, text, n, value, VALUE_BYTES_LIMIT, *op);
+	}
+	if (kind < 8) {
+		uint64_t id = make_value(value, key, &bytes);
+		*op = invoke(LINEAR_PUT, key, id);
+		return kvd_submit_put(self.session, text, n, value, bytes, *op);
+	}
+	*op = invoke(LINEAR_DEL, key, 0);
+	return kvd_submit_del(self.session, text, n, *op);
+}
+
+static void completed(struct batch *b, const struct kvd_completion *c)
+{
+	unsigned i = 0;
+
+	while (i < b->count && b->op[i] != c->tag)
+		i++;
+	if (i == b->count) {
+		sim_judge(SIM_WRONG, "a completion that nobody waits for");
+		return;
+	}
+	struct linear_op *op = b->op[i];
+	b->op[i] = NULL;
+	if (op->kind == LINEAR_GET)
+		got(op, self.batch[i], c->result, c->value_bytes, c->version);
+	else
+		changed(op, op->kind == LINEAR_PUT ? "PUT" : "DEL", c->result,
+			op->kind == LINEAR_PUT ? c->version : 0);
+}
+
+/* GETs, PUTs and deletes that are in flight together, of the same keys, too. */
+static void do_batch(void)
+{
+	struct batch b = { .count = 0 };
+	struct kvd_completion c[BATCH];
+	unsigned wanted = 2 + (unsigned)sim_roll(BATCH - 1);
+	int rc = KVD_OK;
+
+	while (b.count < wanted && rc == KVD_OK) {
+		rc = submit(&b);
+		if (rc == KVD_OK)
+			b.count++;
+		else
+			changed(b.op[b.count], "a submit", rc, 0);
+	}
+	for (unsigned open = b.count; open;) {
+		int n = kvd_poll(self.session, c, BATCH, -1);
+		if (n <= 0 || (unsigned)n > open) {
+			sim_judge(SIM_WRONG, "%d completions of %u", n, open);
+			return;
+		}
+		for (int i = 0; i < n; i++)
+			completed(&b, &c[i]);
+		open -= (unsigned)n;
+	}
 }
 
 /* At times longer than its lease. */
@@ -155,11 +229,11 @@ static void do_lock(uint64_t key)
 	int rc = kvd_lock_get(self.session, text, n, -1, self.value, sizeof self.value, &bytes,
 			      &version, &lock);
 
-	got(op, key, rc, bytes, version);
+	got(op, self.value, rc, bytes, version);
 	if (rc < 0)
 		return;
 	read_version = rc == KVD_OK ? version : 0;
-	id = make_value(key, &put_bytes);
+	id = make_value(self.value, key, &put_bytes);
 	hang();
 	op = invoke(LINEAR_PUT, key, id);
 	rc = kvd_locked_put(lock, text, n, self.value, put_bytes, &put_version);
@@ -176,7 +250,7 @@ static void do_lock(uint64_t key)
 		if (rc == KVD_NOT_FOUND ||
 		    (rc == KVD_OK && value_check(self.value, bytes, key) != id))
 			sim_judge(SIM_WRONG, "somebody changed key %" PRIu64 " under a lock", key);
-		got(op, key, rc, bytes, version);
+		got(op, self.value, rc, bytes, version);
 	}
 	kvd_unlock(&lock);
 }
@@ -422,7 +496,10 @@ void client_run(void *number)
 	connect_to_kvd(i, false);
 	while (board->done[i] < board->plan.operations) {
 		board->done[i]++;
-		do_deed(pick_deed());
+		if (board->plan.batches && sim_roll(2))
+			do_batch();
+		else
+			do_deed(pick_deed());
 	}
 	hang_up();
 }

@@ -7,12 +7,14 @@
 #include "tests/sim/world.h"
 
 #define VALUE_BYTES_LIMIT 40000
+#define BATCH 8
 
 struct client {
 	int number;
 	kvd_client *client;
 	kvd_session *session;
 	uint8_t value[VALUE_BYTES_LIMIT];
+	uint8_t batch[BATCH][VALUE_BYTES_LIMIT]; /* values of what is in flight together */
 };
 
 extern struct client self;

@@ -31,7 +31,7 @@ struct shared {
 
 static int seed = 1, seeds = 1, steps = 3000000, walk;
 static const char *log_file, *walk_deed;
-static bool quiet, walk_kills, walk_locks, walk_absent;
+static bool quiet, batches, walk_kills, walk_locks, walk_absent;
 
 static const struct opt options[] = {
 	{ .name = "", .help = "Simulated worlds of kvd and clients:" },
@@ -41,6 +41,8 @@ static const struct opt options[] = {
 	  .argument = "N", .help = "how many, one after the other (1)" },
 	{ .name = "steps", .kind = OPT_INT, .target = &steps, .min = 1000, .max = INT32_MAX,
 	  .argument = "N", .help = "a world takes no more decisions than that (3000000)" },
+	{ .name = "batches", .kind = OPT_FLAG, .target = &batches,
+	  .help = "clients have several operations in flight, too" },
 	{ .name = "walk", .kind = OPT_INT, .target = &walk, .min = 1, .max = 1000000,
 	  .argument = "N", .help = "instead: kvd stops at access N of a change, GETs go on" },
 	{ .name = "deed", .kind = OPT_STRING, .target = &walk_deed, .argument = "WHAT",
@@ -110,6 +112,7 @@ static pid_t start_world(struct shared *s, uint64_t of_seed)
 	sim_begin(&s->sim, of_seed, (uint64_t)steps);
 	board = &s->board;
 	board->log_file = log_file;
+	board->plan.batches = batches;
 	if (walk) {
 		board->plan = (struct plan){ .is_walk = true, .walk_kills = walk_kills,
 					     .walk_locks = walk_locks, .walk_absent = walk_absent,
@@ -211,7 +214,7 @@ int main(int argc, char **argv)
 		return usage("out of memory");
 	for (int i = 0; i < seeds; i++) {
 		if (!run_one(s, (uint64_t)seed + (uint64_t)i)) {
-			printf("again: sim --seed %d\n", seed + i);
+			printf("again: sim --seed %d%s\n", seed + i, batches ? " --batches" : "");
 			return 1;
 		}
 		deeds += s->board.deeds;

@@ -35,6 +35,7 @@ struct plan {
 	int kill_ms, stop_ms; /* about so often; 0: never */
 	int kills;            /* at most */
 	bool no_mirror, noncoherent, is_faulty;
+	bool batches; /* a half of the deeds are several operations at once */
 	char faults[128], server_faults[128]; /* SOFTVERBS_FAULT */
 	/* A walk: one client's changes, kvd stopped at one access, the other reads, or takes
 	 * the lock of the key, which is there or not; or kvd killed there, and another started. */
