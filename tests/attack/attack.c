@@ -16,6 +16,8 @@
  *							until FILE is there; WHO -: all silent
  *	attack ADDR:PORT greedy WHO KEY			more changes of a locked key than credits
  *	attack ADDR:PORT mute WHO			many requests, no room for the replies
+ *	attack ADDR:PORT saturate WHO FILE		40 that list keys, a flood of requests, two
+ *							that take no replies, until FILE is there
  *	attack ADDR:PORT flood N SEED PROCESSES WHO
  *							messages that are malformed, or come
  *							when they must not
@@ -144,6 +146,8 @@ int main(int argc, char **argv)
 		attack_greedy(&raw, argv[3], argv[4]);
 	else if (!strcmp(argv[2], "mute") && argc == 4)
 		attack_mute(&raw, argv[3]);
+	else if (!strcmp(argv[2], "saturate") && argc == 5)
+		attack_saturate(&raw, argv[3], argv[4]);
 	else if (!strcmp(argv[2], "across") && argc == 6)
 		attack_across(&raw, argv[3], argv[4], argv[5]);
 	else if (!strcmp(argv[2], "revoked") && argc == 5)

@@ -46,4 +46,7 @@ void attack_flood(const char *addr, char **argv) __attribute__((noreturn));
 void attack_greedy(struct raw *raw, const char *name, const char *key);
 void attack_mute(struct raw *raw, const char *name);
 
+/* saturation.c: more than a worker can do, by peers that keep to their credits. */
+void attack_saturate(struct raw *raw, const char *name, const char *end);
+
 #endif
