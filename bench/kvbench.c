@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* kvbench -- measures kvd with the workloads of YCSB. */
+#include "config.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,9 +15,7 @@
 #include "bench/measure/stopwatch.h"
 #include "client/kvd.h"
 
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 static const struct command {
 	const char *name;

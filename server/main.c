@@ -38,9 +38,7 @@
 #include "server/worker/context.h"
 #include "server/host/device_events.h"
 
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 static int take_signals(struct host *h, struct err *err)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "server/options.h"
 
+#include "config.h"
+
 #include <assert.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -15,9 +17,7 @@
 #include "server/host/listener.h"
 #include "server/table/table.h"
 
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 static void print_help(const struct opt *table)
 {

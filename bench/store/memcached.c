@@ -6,9 +6,7 @@
  */
 #include "bench/store/memcached.h"
 
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 #ifndef HAVE_LIBMEMCACHED
 

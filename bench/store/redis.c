@@ -3,9 +3,7 @@
  * write, and is answered in order. */
 #include "bench/store/redis.h"
 
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 #ifndef HAVE_HIREDIS
 

@@ -9,9 +9,7 @@
 #include "client/session/device.h"
 #include "common/auth/space.h"
 
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 const char *kvd_version(void)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 #include "client/cli/edit.h"
 

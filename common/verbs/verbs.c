@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 /*
  * Anonymous memory, aligned to a huge page so that the kernel can use some.

@@ -6,6 +6,8 @@
  */
 #include "server/metrics/metrics.h"
 
+#include "config.h"
+
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -35,9 +37,7 @@
 #include "server/worker/timing.h"
 #include "server/worker/worker.h"
 
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 #define STUCK_NS 3000000000ull
 

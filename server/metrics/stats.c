@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "server/metrics/stats.h"
 
+#include "config.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -21,9 +23,7 @@
 #include "server/worker/timing.h"
 #include "server/worker/worker.h"
 
-#ifdef HAVE_CONFIG_H
 #include "config.h"
-#endif
 
 struct out {
 	char *buf;

@@ -31,6 +31,17 @@ in_host "$strict"
 in_host build_default
 in_host "$strict"
 did "configure " clean "configure --enable-werror --with-cmocka=yes"
+# A library that came: configured again, and make knows what sees it.
+in_host 'pkg-config() { [ "$2" = hiredis ] && echo 99; }; '"$strict"
+did "configure " clean "configure --enable-werror --with-cmocka=yes" "configure --enable-werror --with-cmocka=yes"
+in_host 'pkg-config() { [ "$2" = hiredis ] && echo 99; }; '"$strict"
+did "configure " clean "configure --enable-werror --with-cmocka=yes" "configure --enable-werror --with-cmocka=yes"
+for object in bench/store/.deps/libbench_la-redis.Plo server/.deps/options.Plo; do
+	[ -e "$KVD_BUILD/$object" ] || continue
+	grep -q 'config\.h' "$KVD_BUILD/$object" || fail "${object##*/} is not made again with another config.h"
+	seen=yes
+done
+[ ! -e "$KVD_BUILD/bench/store/.deps" ] || [ -n "${seen-}" ] || fail "it proves nothing: no objects' dependencies"
 grep -q '^build_default ' "$KVD_SOURCE/quickstart" && ! grep -q werror "$KVD_SOURCE/quickstart" ||
 	fail "./quickstart does not build with configure's defaults"
 ! grep 'build_tree default' "$KVD_SOURCE/runtests" | grep -v -- "$strict" || fail "./runtests builds another build/default"

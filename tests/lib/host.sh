@@ -191,13 +191,31 @@ prepare() {
 	! bootstrap_needed || step 300 bootstrap "bootstrap" "$top/bootstrap"
 }
 
-# What was compiled for other options is no longer right.
+# The optional libraries that configure would find now, and their versions.
+libraries() {
+	local module
+	for module in cmocka hiredis libmemcached libmicrohttpd rocksdb libedit; do
+		echo "$module $(pkg-config --modversion "$module" 2>/dev/null)"
+	done
+}
+
+# What was compiled for other options is no longer right. What a library that came or went
+# changes is in config.h, and make knows who includes that.
 configure_in() {
 	local dir=$1
 	shift
 	mkdir -p "$dir" && cd "$dir" || return
-	[ ! -e Makefile ] || make clean
-	"$top/configure" "$@" && echo "$*" >configured
+	[ ! -e Makefile ] || [ "$(cat configured 2>/dev/null)" = "$*" ] || make clean
+	rm -f configured libraries
+	"$top/configure" "$@" && libraries >libraries && echo "$*" >configured
+}
+
+# is_configured DIR CONFIGURE-ARG...: so, with the libraries that there are.
+is_configured() {
+	local dir=$1
+	shift
+	[ -e "$dir/Makefile" ] && [ "$(cat "$dir/configured" 2>/dev/null)" = "$*" ] &&
+		[ "$(cat "$dir/libraries" 2>/dev/null)" = "$(libraries)" ]
 }
 
 # build_tree NAME CONFIGURE-ARG...: configures (if need be) and builds build/NAME.
@@ -205,8 +223,7 @@ build_tree() {
 	local name=$1 dir=$top/build/$1
 	shift
 	prepare || return
-	if [ "$(cat "$dir/configured" 2>/dev/null)" != "$*" ] || [ ! -e "$dir/Makefile" ]; then
-		rm -f "$dir/configured"
+	if ! is_configured "$dir" "$@"; then
 		step 300 "$name-configure" "$name: configure" configure_in "$dir" "$@" || return
 	fi
 	step 1200 "$name-make" "$name: make" make -C "$dir" -j"$jobs" all
