@@ -39,6 +39,22 @@ expect 0 bench run -P "$workloads/workloadc" -p operationcount=1000 --get messag
 [ "$(figure server.gets_served)" = 1000 ] || fail "kvd served other than 1000 GETs"
 [ "$(figure verbs.fallbacks)" = 0 ] || fail "what was asked for is no fallback"
 
+# What kvbench costs itself, of the processor's time: a fraction of a microsecond.
+if ! is_sanitized; then
+	count=1000000
+	children_s() {
+		times >"$tmp/times"
+		awk 'NR == 2 { split($0, t, "[ms ]+"); print t[1] * 60 + t[2] + t[3] * 60 + t[4] }' "$tmp/times"
+	}
+	children_s >"$tmp/before"
+	expect 0 "$KVD_BUILD/kvbench" run -q -s noop: -P "$workloads/workloada" -p recordcount=1000 -p operationcount=$count
+	children_s >"$tmp/after"
+	before=$(cat "$tmp/before") after=$(cat "$tmp/after")
+	say "kvbench itself: $(awk "BEGIN { print ($after - $before) * 1e9 / $count }") ns an operation"
+	compute "($after - $before) * 1e9 / $count <= 1000" || fail "kvbench costs too much itself"
+	compute "$after > $before" || fail "it proves nothing: no time passed"
+fi
+
 # At a set rate.
 expect 0 bench run -P "$workloads/workloada" -p operationcount=200 --target 1000 \
 	--json "$tmp/report.json"
