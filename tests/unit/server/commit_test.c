@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "common/hash.h"
+#include "tests/lib/group.h"
 #include "tests/lib/peer.h"
 
 #define CREDITS 32u /* kvd's, where a client asks for none */
@@ -232,5 +233,5 @@ int main(int argc, char **argv)
 		TEST(test_flush), TEST(test_hang_up), TEST(test_backup),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return GROUP_RUN(tests, begin, end);
 }

@@ -18,6 +18,7 @@
 #include "server/store/load.h"
 #include "server/store/txn.h"
 #include "tests/lib/fixture.h"
+#include "tests/lib/group.h"
 
 #define KEYS 200u
 #define BYTES_MAX 9000u
@@ -397,5 +398,5 @@ int main(void)
 		cmocka_unit_test(test_versions_above_the_mark),
 	};
 
-	return cmocka_run_group_tests(tests, make_dir, remove_dir);
+	return GROUP_RUN(tests, make_dir, remove_dir);
 }

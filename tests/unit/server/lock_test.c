@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "common/hash.h"
+#include "tests/lib/group.h"
 #include "tests/lib/peer.h"
 
 #define LONG_MS 60000u /* no wait is as long */
@@ -415,5 +416,5 @@ int main(int argc, char **argv)
 		TEST(test_turn), TEST(test_change_forgotten),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return GROUP_RUN(tests, begin, end);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "common/hash.h"
+#include "tests/lib/group.h"
 #include "tests/lib/peer.h"
 
 #define CREDITS 32 /* kvd's, where a client asks for none */
@@ -686,5 +687,5 @@ int main(int argc, char **argv)
 		TEST(test_too_short), TEST(test_no_hello), TEST(test_credits),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return GROUP_RUN(tests, begin, end);
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
+#include "tests/lib/group.h"
 #include "tests/lib/peer.h"
 
 #define DENIED_MS 1000u /* before a hello that proves nothing is answered */
@@ -223,5 +224,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_removed), /* last: one is gone */
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return GROUP_RUN(tests, begin, end);
 }
