@@ -11,9 +11,10 @@ compare() {
 cd "$tmp" || fail "no folder" # workloads are found from anywhere
 
 # add_store NAME LIBRARY COMMAND ARG...: if it can be had.
+missing=()
 add_store() {
-	command -v "$3" >/dev/null || { say "no $3 here"; return; }
-	[ "$("$KVD_BUILD/kvbench" --version | grep -c "$1")" = 1 ] || { say "built without $2"; return; }
+	[ "$("$KVD_BUILD/kvbench" --version | grep -c "$1")" = 1 ] || skip "built without $2"
+	command -v "$3" >/dev/null || { missing+=("$3"); return; }
 	start "${@:3}" >"$tmp/$1.log" 2>&1
 	wait_for test -S "$tmp/$1.sock" || fail "$1 doesn't start"
 	stores+=("$1") sockets+=(--socket "$tmp/$1.sock")
@@ -45,7 +46,9 @@ expect 3 "$KVD_BUILD/kvbench" compare redis --socket /nowhere/at/all -s "$KVD_AD
 	-P "$KVD_SOURCE/bench/workloads/workloadc" -p recordcount=10 -p operationcount=10
 stop_kvd
 
-command -v gnuplot >/dev/null || { say "no gnuplot here"; exit 0; }
+command -v gnuplot >/dev/null || missing+=(gnuplot)
+[ ${#missing[@]} = 0 ] || say "not here: ${missing[*]}"
+command -v gnuplot >/dev/null || skip "not here: ${missing[*]}"
 expect 0 "$KVD_BUILD/kvbench" plot "$tmp/a.json" -o "$tmp/a-"
 [ ! -s "$tmp/err" ] || { cat "$tmp/err"; fail "gnuplot's noise"; }
 for kind in READ UPDATE; do
@@ -67,3 +70,4 @@ for picture in latency throughput; do
 done
 echo '{}' >"$tmp/none.json"
 expect 2 "$KVD_BUILD/kvbench" plot "$tmp/none.json"; says "no report"
+[ ${#missing[@]} = 0 ] || skip "not here: ${missing[*]}"
