@@ -96,7 +96,7 @@ static void reads(unsigned i)
 	kvd_session *s = connect_to(&client);
 	uint64_t n[3];
 
-	while (!stage->turns)
+	while (!stage->turns && !stage->stop)
 		rest_ms(1);
 	while (!stage->stop) {
 		if (read_all(s, orders[i], n) != KVD_OK) {

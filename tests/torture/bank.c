@@ -291,6 +291,8 @@ int main(int argc, char **argv)
 	pid_t auditor = start_auditor();
 	rest_until_done(0, shared->transfers, plan.clients, 1);
 	rest_until_done(0, &shared->audits, 1, 1);
+	for (unsigned i = 0; i < plan.clients; i++)
+		reached("transfers of a client", shared->transfers[i], 1);
 	unsigned killed = kill_some(&plan, pid);
 	rest_until_done(0, shared->transfers, plan.clients, TRANSFERS_MIN);
 	rest_until_done(0, &shared->audits, 1, AUDITS_MIN);

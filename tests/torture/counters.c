@@ -217,13 +217,14 @@ static unsigned reap_all(pid_t *pid, unsigned clients, int options, int *failed)
 static unsigned run(pid_t *pid, unsigned clients, uint64_t *total, unsigned kills, unsigned seed,
 		    int *failed)
 {
+	uint64_t limit = 8 * *total; /* of work that is there for the kills */
 	unsigned killed = 0;
 
 	while (reap_all(pid, clients, WNOHANG, failed) == clients) {
 		uint64_t done = acknowledged(clients);
 		unsigned i = (unsigned)rand() % clients;
 		if (done >= *total) {
-			if (killed == kills && (!until || !access(until, F_OK)))
+			if (until ? !access(until, F_OK) : killed == kills || done >= limit)
 				break;
 			*total += add_work(clients, *total);
 		} else if (killed < kills && done >= *total / (kills + 1) * (killed + 1)) {

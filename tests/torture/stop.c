@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define STOPPED_MS 300
-#define ASLEEP_MS 2000 /* until then all of kvd's threads sleep */
+#define ASLEEP_MS 20000 /* until then all of kvd's threads sleep, also on a busy machine */
 /* More than any GET needs, of a reader's own time. */
 #define READER_MS 1000
 /* After this clients give their connections up. */
@@ -46,13 +46,15 @@ static bool all_stopped(pid_t pid)
 	return all;
 }
 
-static void rest_until_stopped(pid_t pid)
+static bool rest_until_stopped(pid_t pid)
 {
 	uint64_t end = history_now_ns() + ASLEEP_MS * 1000000ull;
+	bool stopped;
 
 	do
 		poll(NULL, 0, 5);
-	while (!all_stopped(pid) && history_now_ns() < end);
+	while (!(stopped = all_stopped(pid)) && history_now_ns() < end);
+	return stopped;
 }
 
 static unsigned find_readers(struct board *b, int readers, const pid_t *pid, struct reader *found)
@@ -113,7 +115,10 @@ int stop_once(struct stops *stops, struct board *b, int readers, const pid_t *pi
 
 	if (kill(kvd, SIGSTOP))
 		return errno;
-	rest_until_stopped(kvd);
+	if (!rest_until_stopped(kvd)) {
+		kill(kvd, SIGCONT);
+		return ETIMEDOUT;
+	}
 	unsigned n = find_readers(b, readers, pid, reader);
 	before = atomic_load(&b->gets_while_stopped);
 	uint64_t began = history_now_ns(), end = began + NO_TIME_MS * 1000000ull;

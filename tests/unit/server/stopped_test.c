@@ -30,7 +30,7 @@
 #define VALUE_BYTES_MAX 40000u
 #define MIRROR_BYTES (1u << 20)
 #define SCRATCHES_MIN 100u /* READs of each kind of scratch */
-#define CHANGES_MAX 2000u  /* below VALUES_MAX */
+#define CHANGES_MAX 200u   /* below VALUES_MAX */
 
 /* ------------------------------------------------------------------- the changer */
 
