@@ -11,29 +11,12 @@
 #include "client/get/item.h"
 #include "client/get/verify.h"
 #include "common/clock.h"
-#include "tests/lib/bytes.h"
+#include "tests/unit/client/one_item.h"
 
-#define KEY "key"
 #define UNIT 4000u
 #define ITEM_VERSION 7u
 #define TORN_MAX 8 /* as item.c has it */
 #define LONG_BYTES 40000u
-
-static struct bytes *b;
-
-static int set_up(void **state)
-{
-	(void)state;
-	b = bytes_new();
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	bytes_delete(b);
-	return 0;
-}
 
 static struct bytes_item item_of(enum layout_kind kind)
 {
@@ -48,16 +31,6 @@ static struct bytes_item item_of(enum layout_kind kind)
 static struct layout_item *in_table(void)
 {
 	return (struct layout_item *)(void *)(b->base + UNIT * LAYOUT_UNIT_BYTES);
-}
-
-/* A GET that has READ this item by an entry that it READ since it began. */
-static struct get *read_item(const struct bytes_item *item, size_t room)
-{
-	struct get *g = bytes_get(b, KEY, room);
-
-	g->word = bytes_item(b, item);
-	bytes_read(b, READ_ITEM);
-	return g;
 }
 
 static struct get *read_kind(enum layout_kind kind)

@@ -12,31 +12,14 @@
 #include "client/get/item.h"
 #include "client/get/pending.h"
 #include "client/get/verify.h"
-#include "tests/lib/bytes.h"
+#include "tests/unit/client/one_item.h"
 
-#define KEY "key"
 #define OLD_UNIT 4000u
 #define NEW_UNIT 5000u
 #define OLD_VERSION 7u
 #define NEW_VERSION 11u
 #define WORKER 1u
 #define LONG_BYTES 40000u
-
-static struct bytes *b;
-
-static int set_up(void **state)
-{
-	(void)state;
-	b = bytes_new();
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	bytes_delete(b);
-	return 0;
-}
 
 static struct bytes_item old_item(enum layout_kind kind)
 {
@@ -58,15 +41,6 @@ static struct bytes_item new_item(enum layout_kind kind)
 				    .kind = kind,
 				    .version = NEW_VERSION,
 				    .worker = WORKER };
-}
-
-static struct get *read_item(const struct bytes_item *item, size_t room)
-{
-	struct get *g = bytes_get(b, KEY, room);
-
-	g->word = bytes_item(b, item);
-	bytes_read(b, READ_ITEM);
-	return g;
 }
 
 static void assert_delivers(struct get *g, enum step step, const char *value)

@@ -10,14 +10,11 @@
 #include <cmocka.h>
 
 #include "common/hash.h"
-#include "tests/lib/group.h"
-#include "tests/lib/peer.h"
+#include "tests/unit/server/one_peer.h"
 
 #define CREDITS 32u /* kvd's, where a client asks for none */
 #define KEYS 1000u
 
-static struct kvd kvd;
-static struct peer peer;
 static char data[128];
 
 static int begin(void **state)
@@ -31,35 +28,11 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
-{
-	(void)state;
-	kvd_stop(&kvd);
-	return 0;
-}
-
-static int enter(void **state)
-{
-	(void)state;
-	peer_enter(&peer, &kvd);
-	return 0;
-}
-
 static int leave(void **state)
 {
 	(void)state;
 	peer_leave(&peer);
 	return 0;
-}
-
-#define ask(name, key, value, ...) \
-	peer_ask_text(&peer, (struct wire_request){ .op = WIRE_##name, __VA_ARGS__ }, key, value)
-
-static void expect_text(const char *key, const char *value)
-{
-	assert_int_equal(ask(GET, key, NULL, 0), WIRE_OK);
-	assert_int_equal(peer.reply.value_bytes, strlen(value));
-	assert_memory_equal(peer.payload, value, strlen(value));
 }
 
 static void test_changes(void **state)

@@ -10,33 +10,16 @@
 #include <cmocka.h>
 
 #include "common/hash.h"
-#include "tests/lib/group.h"
-#include "tests/lib/peer.h"
+#include "tests/unit/server/one_peer.h"
 
 #define CREDITS 32 /* kvd's, where a client asks for none */
 
-static struct kvd kvd;
-static struct peer peer;
 
 static int begin(void **state)
 {
 	(void)state;
 	kvd_start(&kvd, (const char *const[]){ "--memory", "32M", "--workers", "2", "--slow", "1",
 					       "--log-level", "error", "--handshakes", "0", NULL });
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	kvd_stop(&kvd);
-	return 0;
-}
-
-static int enter(void **state)
-{
-	(void)state;
-	peer_enter(&peer, &kvd);
 	return 0;
 }
 
@@ -55,16 +38,6 @@ static int leave(void **state)
 	}
 	peer_leave(&peer);
 	return 0;
-}
-
-#define ask(name, key, value, ...) \
-	peer_ask_text(&peer, (struct wire_request){ .op = WIRE_##name, __VA_ARGS__ }, key, value)
-
-static void expect_text(const char *key, const char *value)
-{
-	assert_int_equal(ask(GET, key, NULL, 0), WIRE_OK);
-	assert_int_equal(peer.reply.value_bytes, strlen(value));
-	assert_memory_equal(peer.payload, value, strlen(value));
 }
 
 static void test_welcome(void **state)
