@@ -25,6 +25,7 @@ static const struct {
 	{ "absent", engine_case_absent },
 	{ "ratio", engine_case_ratio },
 	{ "depth16", engine_case_depth16 },
+	{ "puts1", engine_case_puts1 },
 	{ "puts32", engine_case_puts32 },
 	{ "refill", engine_case_refill },
 	{ "fill", engine_case_fill },

@@ -6,6 +6,7 @@
 #include "bench/engine/kit.h"
 
 void engine_case_ratio(struct engine *e);
+void engine_case_puts1(struct engine *e);
 void engine_case_puts32(struct engine *e);
 void engine_case_depth16(struct engine *e);
 void engine_case_long(struct engine *e);

@@ -102,12 +102,16 @@ static int pop(struct sv_cq *cq, int n, struct ibv_wc *wc)
 	return i;
 }
 
-/* Two processes that poll on one core would each spend whole time slices. */
+/*
+ * Two processes that poll on one core would each spend whole time slices.  Who has a channel
+ * sleeps where it is time to: to yield costs them more.  Linux from 6.18 on takes the rest of
+ * the slice that the thread is entitled to away, and its next wake-up comes behind the others.
+ */
 static int nothing(struct sv_cq *cq)
 {
 	unsigned int polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 
-	if (polls >= EMPTY_POLLS_MAX) {
+	if (polls >= EMPTY_POLLS_MAX && !cq->ib.channel) {
 		sched_yield();
 		polls = 0;
 	}
