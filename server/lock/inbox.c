@@ -6,9 +6,15 @@
 
 void inbox_init(struct inbox *b)
 {
+	pthread_condattr_t attr;
+
 	b->end = &b->first;
 	pthread_mutex_init(&b->lock, NULL);
-	pthread_cond_init(&b->more, NULL);
+	/* Who sets the time of day neither ends a wait nor makes it longer. */
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&b->more, &attr);
+	pthread_condattr_destroy(&attr);
 }
 
 void inbox_fini(struct inbox *b)
@@ -17,13 +23,18 @@ void inbox_fini(struct inbox *b)
 	pthread_cond_destroy(&b->more);
 }
 
-void inbox_append(struct inbox *b, struct message *m)
+static void append(struct inbox *b, struct message *m)
 {
 	m->next = NULL;
-	pthread_mutex_lock(&b->lock);
 	*b->end = m;
 	b->end = &m->next;
 	pthread_cond_signal(&b->more);
+}
+
+void inbox_append(struct inbox *b, struct message *m)
+{
+	pthread_mutex_lock(&b->lock);
+	append(b, m);
 	pthread_mutex_unlock(&b->lock);
 }
 
@@ -34,8 +45,16 @@ bool inbox_post(struct inbox *b, const struct message *m)
 	if (!copy)
 		return false;
 	*copy = *m;
-	inbox_append(b, copy);
-	return true;
+	pthread_mutex_lock(&b->lock);
+	bool has_room = b->copies < INBOX_COPIES_MAX;
+	if (has_room) {
+		b->copies++;
+		append(b, copy);
+	}
+	pthread_mutex_unlock(&b->lock);
+	if (!has_room)
+		free(copy);
+	return has_room;
 }
 
 struct message *inbox_take(struct inbox *b, unsigned wait_ms)
@@ -43,7 +62,7 @@ struct message *inbox_take(struct inbox *b, unsigned wait_ms)
 	pthread_mutex_lock(&b->lock);
 	if (!b->first && !b->closed) {
 		struct timespec ts;
-		clock_gettime(CLOCK_REALTIME, &ts);
+		clock_gettime(CLOCK_MONOTONIC, &ts);
 		ts.tv_nsec += (long)wait_ms * 1000000;
 		ts.tv_sec += ts.tv_nsec / 1000000000;
 		ts.tv_nsec %= 1000000000;
@@ -52,6 +71,7 @@ struct message *inbox_take(struct inbox *b, unsigned wait_ms)
 	struct message *m = b->first;
 	b->first = NULL;
 	b->end = &b->first;
+	b->copies = 0;
 	pthread_mutex_unlock(&b->lock);
 	return m;
 }

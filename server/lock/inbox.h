@@ -38,16 +38,19 @@ struct inbox {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	struct message *first, **end;
+	unsigned copies; /* of inbox_post() that were not taken */
 	bool closed;
 };
+
+#define INBOX_COPIES_MAX 65536u
 
 void inbox_init(struct inbox *inbox);
 void inbox_fini(struct inbox *inbox);
 
 /* The message is the inbox's until it was taken. */
 void inbox_append(struct inbox *inbox, struct message *message);
-/* A copy, to be freed by who takes it.  False: no memory; for what is asked for again, or
- * can be refused. */
+/* A copy, to be freed by who takes it.  False: no memory, or too many; for what is asked for
+ * again, or can be refused. */
 bool inbox_post(struct inbox *inbox, const struct message *message);
 
 /* All there is, waiting so long for the first; NULL: none came. */

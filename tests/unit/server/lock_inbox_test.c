@@ -6,7 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "server/lock/inbox.h"
@@ -16,6 +18,17 @@
 #define LONG_MS 60000u
 
 static struct inbox inbox;
+static time_t set_by_s; /* by how much somebody set the time of day */
+
+/* In front of the C library's. */
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, t);
+
+	if (clock == CLOCK_REALTIME)
+		t->tv_sec += set_by_s;
+	return rc;
+}
 
 static int begin(void **state)
 {
@@ -86,8 +99,45 @@ static void test_time_out(void **state)
 
 	(void)state;
 	assert_null(inbox_take(&inbox, 20));
-	/* The wait is on another clock than this. */
-	assert_in_range(now_ms() - start, 10, LONG_MS);
+	assert_in_range(now_ms() - start, 20, LONG_MS);
+}
+
+/* A wait is as long when somebody sets the clock. */
+static void test_clock_set(void **state)
+{
+	uint64_t start = now_ms();
+
+	(void)state;
+	alarm(LONG_MS / 1000);
+	set_by_s = 3600;
+	assert_null(inbox_take(&inbox, 20));
+	assert_in_range(now_ms() - start, 20, LONG_MS);
+	start = now_ms();
+	set_by_s = -3600;
+	assert_null(inbox_take(&inbox, 20));
+	assert_in_range(now_ms() - start, 20, LONG_MS);
+	set_by_s = 0;
+	alarm(0);
+}
+
+/* So many may wait to be taken, and what must come is not one of them. */
+static void test_full(void **state)
+{
+	struct message *own = calloc(1, sizeof *own), *next;
+	unsigned count = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < INBOX_COPIES_MAX; i++)
+		post(i);
+	assert_false(inbox_post(&inbox, &(struct message){ .kind = MSG_WATCH }));
+	inbox_append(&inbox, own);
+	for (struct message *m = inbox_take(&inbox, LONG_MS); m; m = next, count++) {
+		next = m->next;
+		free(m);
+	}
+	assert_int_equal(count, INBOX_COPIES_MAX + 1);
+	post(1);
+	expect((const uint64_t[]){ 1 }, 1);
 }
 
 static void test_close(void **state)
@@ -166,6 +216,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_order, begin, end),
 		cmocka_unit_test_setup_teardown(test_time_out, begin, end),
+		cmocka_unit_test_setup_teardown(test_clock_set, begin, end),
+		cmocka_unit_test_setup_teardown(test_full, begin, end),
 		cmocka_unit_test_setup_teardown(test_close, begin, end),
 		cmocka_unit_test_setup_teardown(test_close_wakes, begin, end),
 		cmocka_unit_test_setup_teardown(test_threads, begin, end),
