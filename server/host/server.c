@@ -140,8 +140,9 @@ static void fence(void *server, uint64_t connection)
 static int make_locker(struct server *s, struct err *err)
 {
 	const struct locker_config config = {
-		.loopback = { .verbs = s->verbs, .ctx = s->ctx, .pd = s->pd, .addr = s->addr,
-			      .locks = s->table->locks, .rkey = s->table->own_locks_mr->rkey },
+		.loopback = { .verbs = s->verbs, .ctx = s->ctx, .pd = s->pd,
+			      .port = s->port, .addr = s->addr, .locks = s->table->locks,
+			      .rkey = s->table->own_locks_mr->rkey },
 		.stripes = s->table->stripes,
 		.lease_ns = (uint64_t)s->options->lease_ms * 1000000,
 		.hooks = { .answer = conn_answer, .forgotten = conn_forgotten,

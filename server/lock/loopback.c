@@ -11,7 +11,6 @@
 #include "common/rdma/link.h"
 
 #define CAS_NS_MAX 5000000000ull
-#define PORT 1
 #define GIDS_MAX 64
 
 struct loopback {
@@ -33,7 +32,7 @@ static int find_gid(const struct loopback_config *s, union ibv_gid *gid)
 	else
 		memcpy(want.raw + 12, &s->addr.v4.sin_addr, 4);
 	for (int i = 0; i < GIDS_MAX; i++) {
-		if (s->verbs->query_gid(s->ctx, PORT, i, gid))
+		if (s->verbs->query_gid(s->ctx, s->port, i, gid))
 			break;
 		/* The same address may stand for RoCE v1 and v2: the later is v2. */
 		if (!memcmp(gid->raw, want.raw, 16))
@@ -41,12 +40,12 @@ static int find_gid(const struct loopback_config *s, union ibv_gid *gid)
 	}
 	if (found < 0)
 		found = 0;
-	return s->verbs->query_gid(s->ctx, PORT, found, gid) ? -1 : found;
+	return s->verbs->query_gid(s->ctx, s->port, found, gid) ? -1 : found;
 }
 
 static int to_init(const struct loopback_config *s, struct ibv_qp *qp, int access)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT,
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = s->port,
 				    .qp_access_flags = (unsigned)access };
 
 	return s->verbs->modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
@@ -62,7 +61,7 @@ static int to_ready(const struct loopback_config *s, struct ibv_qp *qp, uint32_t
 		.dest_qp_num = peer,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
-		.ah_attr = { .dlid = port->lid, .port_num = PORT,
+		.ah_attr = { .dlid = port->lid, .port_num = s->port,
 			     .is_global = port->link_layer == IBV_LINK_LAYER_ETHERNET,
 			     .grh = { .dgid = *gid, .sgid_index = (uint8_t)gid_index,
 				      .hop_limit = 64 } },
@@ -89,7 +88,7 @@ static int connect_pair(struct loopback *l, struct err *err)
 	struct ibv_port_attr port;
 	union ibv_gid gid;
 	uint32_t none;
-	int rc = s->verbs->query_port(s->ctx, PORT, &port);
+	int rc = s->verbs->query_port(s->ctx, s->port, &port);
 	int index = rc ? -1 : find_gid(s, &gid);
 
 	if (rc || index < 0)

@@ -18,6 +18,7 @@ struct loopback_config {
 	const struct verbs *verbs;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
+	uint8_t port;     /* of the device */
 	struct addr addr; /* that kvd serves: its GID is the pair's */
 	_Atomic uint64_t *locks;
 	uint32_t rkey; /* of the locks */
