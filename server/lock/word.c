@@ -15,6 +15,7 @@
 #define LOOK_NS 5000000ull /* how often a silent holder is looked at */
 #define TURN_NS 10000000ull /* how often changes have their turn, where clients wait too */
 #define OPEN_NS 2000000ull  /* and for how long */
+#define TRIES_MAX 8u /* at a word that changes between look and swap; the next look goes on */
 #define CONNECTIONS (LAYOUT_LOCK_CONNECTION_MASK + 1)
 
 static bool is_alive(const struct lockwords *l, uint64_t word)
@@ -127,7 +128,7 @@ void lockword_serve(struct lockwords *l, struct queue *q, uint64_t now)
 {
 	for (struct waiter *w; (w = queue_expired(&l->queues, q, now));)
 		answer(l, w, WIRE_EBUSY);
-	for (;;) {
+	for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
 		uint64_t word = lockword_get(l, q->stripe), holder = word & ~LAYOUT_LOCK_WAIT;
 		if (!q->first && (!word || now >= q->watched_ns)) {
 			/* Nobody waits any more: WAIT off, or the holder's own business. */
