@@ -365,13 +365,15 @@ static inline uint64_t layout_stripe(uint64_t b, uint64_t stripes)
 
 /*
  * A lock word is 0 (free), or the token of who holds the stripe: bit 0..39 the
- * holder's count of acquisitions, 40..62 the low bits of its connection id; bit 63
+ * holder's count of acquisitions, 40..62 the low bits of its connection id, which no two
+ * that may stand in a word have in common (all zero, all one: nobody's); bit 63
  * says that somebody waits in kvd, so that an unlock has to go there.  A token is
  * never used twice.  Only atomics through the NIC change a lock word.
  */
 #define LAYOUT_LOCK_WAIT (1ull << 63)
 #define LAYOUT_LOCK_COUNT_BITS 40u
-#define LAYOUT_LOCK_CONNECTION_MASK ((1ull << 23) - 1)
+#define LAYOUT_LOCK_CONNECTION_BITS 23u
+#define LAYOUT_LOCK_CONNECTION_MASK ((1ull << LAYOUT_LOCK_CONNECTION_BITS) - 1)
 
 static inline uint64_t layout_token(uint64_t connection_id, uint64_t count)
 {

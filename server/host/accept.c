@@ -127,7 +127,7 @@ static struct conn *new_conn(struct server *s, struct worker *w, struct rdma_cm_
 	c->commands = worker_commands(w);
 	c->set = worker_conn_set(w);
 	c->id = id;
-	c->connection_id = ++s->host->conn_last_id;
+	c->number = ++s->host->conn_last_number;
 	c->credits = request->depth ? request->depth : CREDITS_DEFAULT;
 	if (c->credits > CREDITS_MAX)
 		c->credits = CREDITS_MAX;
@@ -140,7 +140,6 @@ static struct conn *new_conn(struct server *s, struct worker *w, struct rdma_cm_
 	addr_from(&c->peer, rdma_get_peer_addr(id));
 	c->sendq.conn = c;
 	c->sendq.peer = c->peer.text;
-	c->sendq.connection_id = c->connection_id;
 	return c;
 }
 
@@ -175,8 +174,6 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	conns_add(s, c);
 	atomic_fetch_add(&s->pending, 1);
 	atomic_fetch_add(&c->set->load, 1);
-	if (s->locker)
-		locker_born(s->locker, c->connection_id);
 	commands_post(c->commands, &(struct command){ .kind = CMD_ADOPT, .conn = c });
 	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
 	if (s->verbs->accept(id, &param)) {
@@ -189,7 +186,7 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 		conn_drop(c, "its queue pair has remote rights that nobody gave it");
 		return;
 	}
-	log_debug("connection %llu from %s on worker %u%s%s", (unsigned long long)c->connection_id,
+	log_debug("connection %llu from %s on worker %u%s%s", (unsigned long long)c->number,
 		  c->peer.text, queues->number - s->worker_first, *s->name ? " of " : "", s->name);
 }
 

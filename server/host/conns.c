@@ -82,9 +82,11 @@ bool conns_know(struct server *s, uint64_t connection_id)
 {
 	bool found = false;
 
+	if (!connection_id)
+		return false;
 	pthread_mutex_lock(&s->conns_lock);
 	for (const struct conn *c = s->conns; c && !found; c = c->all_next)
-		found = c->connection_id == connection_id;
+		found = atomic_load(&c->connection_id) == connection_id;
 	pthread_mutex_unlock(&s->conns_lock);
 	return found;
 }

@@ -31,7 +31,7 @@ struct host {
 	struct knock *knock; /* any thread */
 	struct http *http;   /* NULL: no --metrics */
 	struct watch *watch;
-	uint64_t conn_last_id;
+	uint64_t conn_last_number;
 	uint64_t looked_ns;
 	int signal_fd;
 	struct arrival *waiting; /* for room, the first one first */

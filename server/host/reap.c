@@ -48,7 +48,7 @@ void burial_one(struct conn *c)
 	v->destroy_qp(c->qp);
 	/* Only now can nothing that it sent take effect any more. */
 	if (c->server->locker)
-		locker_dead(c->server->locker, c->connection_id, &c->lock_note);
+		locker_dead(c->server->locker, &c->lock_note);
 	v->destroy_id(c->id);
 	if (c->sendq.fate)
 		fates_keep(c->server->fates, c->connection_id, c->sendq.fate);
@@ -84,7 +84,7 @@ static void look_after_conn(struct conn *c, uint64_t now)
 	} else if (denied && now - denied > DENIED_NS && !c->denial_told) {
 		c->denial_told = true;
 		commands_post(c->commands, &(struct command){ .kind = CMD_DENY,
-							      .connection = c->connection_id });
+							      .connection = c->number });
 	} else if (conn_is_pending(c) && now - c->since_ns > HELLO_NS_MAX) {
 		conn_drop(c, "it said nothing for 10 s after it connected");
 	} else if (stuck && now > stuck && now - stuck > STUCK_NS_MAX) {

@@ -20,7 +20,8 @@ struct locker_hooks {
 		       enum wire_status status);
 	/* Nothing waits for the connection any more.  The locker does not use it again. */
 	void (*forgotten)(struct conn *conn);
-	/* READs what a connection says it holds, for locker_held() to be called with. */
+	/* READs what a connection says it holds, for locker_held() to be called with.  By the id
+	 * of locker_born(), all of it, as is the next. */
 	void (*read_held)(void *arg, uint64_t connection, uint64_t look);
 	/* Cuts a connection off, so that locker_dead() is called. */
 	void (*fence)(void *arg, uint64_t connection);

@@ -13,6 +13,7 @@
 
 #include "common/layout.h"
 #include "common/wire.h"
+#include "server/lock/holder.h"
 
 struct conn;
 
@@ -29,9 +30,11 @@ struct message {
 	struct layout_held held[LAYOUT_HELD_MAX];
 };
 
-/* What is said of one connection at its end: MSG_FORGET, and when that is through, MSG_DEAD. */
+/* Of one connection: whom words name, and what is said at its end: MSG_FORGET, and when that
+ * is through, MSG_DEAD. */
 struct locker_note {
 	struct message message;
+	struct holder holder;
 };
 
 struct inbox {

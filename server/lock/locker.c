@@ -57,19 +57,31 @@ struct locker_note *locker_note_new(void)
 
 /* At once: a message could come behind others that the thread has at hand, which would
  * then see a word of somebody who is not alive yet, and take the lock away (7). */
-void locker_born(struct locker *l, uint64_t connection_id)
+uint64_t locker_born(struct locker *l, struct locker_note *note, uint64_t number,
+		     enum locker_role role)
 {
-	lockwords_set_alive(&l->words, connection_id, true);
+	struct holder *h = &note->holder;
+
+	h->number = number;
+	h->may_write = role >= LOCKER_WRITES;
+	h->may_hold = role >= LOCKER_HOLDS;
+	return holders_add(&l->words.holders, h) ? h->id : 0;
 }
 
-void locker_dead(struct locker *l, uint64_t connection_id, struct locker_note **note)
+void locker_dead(struct locker *l, struct locker_note **note)
 {
-	struct message *m = &(*note)->message;
+	struct locker_note *n = *note;
 
 	*note = NULL;
-	m->kind = MSG_DEAD;
-	m->connection_id = connection_id;
-	inbox_append(&l->inbox, m);
+	if (n->holder.may_write) {
+		n->message.kind = MSG_DEAD;
+		inbox_append(&l->inbox, &n->message);
+		return;
+	}
+	/* No word can have its token, but one that somebody else wrote. */
+	if (n->holder.id)
+		holders_remove(&l->words.holders, &n->holder);
+	free(n);
 }
 
 bool locker_wait(struct locker *l, struct conn *conn, const struct wire_request *request)
@@ -149,12 +161,12 @@ static void on_watch(struct locker *l, const struct message *m)
 }
 
 /* Everything that the dead connection held: one look at every word. */
-static void on_dead(struct locker *l, uint64_t connection_id)
+static void on_dead(struct locker *l, struct holder *h)
 {
-	uint64_t id = connection_id & LAYOUT_LOCK_CONNECTION_MASK, now = clock_ns();
+	uint64_t id = h->id & LAYOUT_LOCK_CONNECTION_MASK, now = clock_ns();
 	unsigned count = 0;
 
-	lockwords_set_alive(&l->words, connection_id, false);
+	holders_end(h);
 	for (uint64_t i = 0; i < l->words.config.stripes; i++) {
 		uint64_t word = lockword_get(&l->words, i);
 		if (!word || layout_token_connection(word) != id)
@@ -172,7 +184,9 @@ static void on_dead(struct locker *l, uint64_t connection_id)
 	if (count)
 		log_limited(LOG_LEVEL_INFO, "locks of a connection that is gone released",
 			    "released %u lock%s of connection %llu, which is gone", count,
-			    count == 1 ? "" : "s", (unsigned long long)connection_id);
+			    count == 1 ? "" : "s", (unsigned long long)h->number);
+	/* No word has its token any more: another may have its low bits. */
+	holders_remove(&l->words.holders, h);
 }
 
 static void on_forget(struct locker *l, struct conn *conn)
@@ -191,15 +205,14 @@ static bool is_among(const struct layout_held *held, uint64_t stripe, uint64_t t
 
 static void on_held(struct locker *l, const struct message *m)
 {
-	uint64_t id = m->connection_id & LAYOUT_LOCK_CONNECTION_MASK;
-
 	for (unsigned i = 0; i < QUEUES; i++) {
 		for (struct queue *q = l->words.queues.at[i], *next; q; q = next) {
 			uint64_t word = lockword_get(&l->words, q->stripe);
+			const struct holder *h = lockword_holder(&l->words, word);
 			next = q->next;
 			/* Only for the very word that was looked at, and by a READ that was
 			 * posted after it had been seen: an earlier one may not know of it. */
-			if (layout_token_connection(word) != id ||
+			if (!h || h->id != m->connection_id ||
 			    (word & ~LAYOUT_LOCK_WAIT) != q->seen || m->look < q->asked ||
 			    is_among(m->held, q->stripe, q->seen))
 				continue;
@@ -210,11 +223,11 @@ static void on_held(struct locker *l, const struct message *m)
 	}
 }
 
-static void handle(struct locker *l, const struct message *m)
+static void handle(struct locker *l, struct message *m)
 {
 	switch (m->kind) {
 	case MSG_DEAD:
-		on_dead(l, m->connection_id);
+		on_dead(l, &((struct locker_note *)m)->holder);
 		break;
 	case MSG_WAIT:
 		on_wait(l, m);

@@ -35,10 +35,20 @@ void locker_delete(struct locker **locker);
 struct locker_note;
 struct locker_note *locker_note_new(void);
 
-/* A connection that may name itself in lock words is there, or is destroyed: its
- * queue pair executes nothing any more.  Takes the note. */
-void locker_born(struct locker *locker, uint64_t connection_id);
-void locker_dead(struct locker *locker, uint64_t connection_id, struct locker_note **note);
+/* What a connection may do with lock words. */
+enum locker_role {
+	LOCKER_NONE,   /* it has no rkey of them */
+	LOCKER_WRITES, /* it has, but kvd can't READ what it holds: that is nothing */
+	LOCKER_HOLDS,  /* and what it holds can be READ */
+};
+
+/* A connection said a good hello, and is not told of it yet: the id that its tokens have, and
+ * that is never another's.  `number`: what the log calls it.  0: no id is free. */
+uint64_t locker_born(struct locker *locker, struct locker_note *note, uint64_t number,
+		     enum locker_role role);
+/* A connection is destroyed: its queue pair executes nothing any more.  Takes the note,
+ * which may be one of a connection that was not born. */
+void locker_dead(struct locker *locker, struct locker_note **note);
 
 /* A request of a connection: the answer goes through the hook.  The
  * connection stays until locker_forget() is through.  False: no memory, no answer. */

@@ -16,24 +16,12 @@
 #define TURN_NS 10000000ull /* how often changes have their turn, where clients wait too */
 #define OPEN_NS 2000000ull  /* and for how long */
 #define TRIES_MAX 8u /* at a word that changes between look and swap; the next look goes on */
-#define CONNECTIONS (LAYOUT_LOCK_CONNECTION_MASK + 1)
 
-static bool is_alive(const struct lockwords *l, uint64_t word)
+struct holder *lockword_holder(struct lockwords *l, uint64_t word)
 {
-	uint64_t id = layout_token_connection(word);
+	struct holder *h = holders_find(&l->holders, layout_token_connection(word));
 
-	return l->alive[id / 8] >> (id % 8) & 1;
-}
-
-void lockwords_set_alive(struct lockwords *l, uint64_t connection_id, bool alive)
-{
-	uint64_t id = connection_id & LAYOUT_LOCK_CONNECTION_MASK;
-	uint8_t bit = (uint8_t)(1u << (id % 8));
-
-	if (alive)
-		atomic_fetch_or(&l->alive[id / 8], bit);
-	else
-		atomic_fetch_and(&l->alive[id / 8], (uint8_t)~bit);
+	return h && h->may_hold && !h->has_ended ? h : NULL;
 }
 
 static void answer(struct lockwords *l, struct waiter *w, enum wire_status status)
@@ -92,17 +80,18 @@ bool lockword_hand_over(struct lockwords *l, struct queue *q, uint64_t word)
 	return true;
 }
 
-static void fence(struct lockwords *l, struct queue *q, uint64_t word)
+static void fence(struct lockwords *l, struct queue *q, const struct holder *h)
 {
 	log_limited(LOG_LEVEL_WARN, "a lock held for longer than its lease",
 		    "connection %llu holds a lock for longer than its lease and others wait: it is cut "
-		    "off", (unsigned long long)layout_token_connection(word));
+		    "off", (unsigned long long)h->number);
 	atomic_fetch_add_explicit(&l->fenced, 1, memory_order_relaxed);
-	l->config.hooks.fence(l->config.hooks.arg, layout_token_connection(word));
+	l->config.hooks.fence(l->config.hooks.arg, h->id);
 	q->since_ns = clock_ns(); /* until it is dead */
 }
 
-static void look_at_holder(struct lockwords *l, struct queue *q, uint64_t word, uint64_t now)
+static void look_at_holder(struct lockwords *l, struct queue *q, const struct holder *h,
+			   uint64_t word, uint64_t now)
 {
 	if (q->seen != word) {
 		q->seen = word;
@@ -111,7 +100,7 @@ static void look_at_holder(struct lockwords *l, struct queue *q, uint64_t word, 
 		return;
 	}
 	if (now - q->since_ns > l->config.lease_ns) {
-		fence(l, q, word);
+		fence(l, q, h);
 		return;
 	}
 	if (now - q->looked_ns < LOOK_NS)
@@ -120,7 +109,7 @@ static void look_at_holder(struct lockwords *l, struct queue *q, uint64_t word, 
 	l->looks++;
 	if (q->asked == UINT64_MAX)
 		q->asked = l->looks;
-	l->config.hooks.read_held(l->config.hooks.arg, layout_token_connection(word), l->looks);
+	l->config.hooks.read_held(l->config.hooks.arg, h->id, l->looks);
 }
 
 /* Goes on with one stripe; it is dropped when nobody waits and WAIT is off. */
@@ -129,19 +118,20 @@ void lockword_serve(struct lockwords *l, struct queue *q, uint64_t now)
 	for (struct waiter *w; (w = queue_expired(&l->queues, q, now));)
 		answer(l, w, WIRE_EBUSY);
 	for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
-		uint64_t word = lockword_get(l, q->stripe), holder = word & ~LAYOUT_LOCK_WAIT;
+		uint64_t word = lockword_get(l, q->stripe), token = word & ~LAYOUT_LOCK_WAIT;
+		const struct holder *holder = token ? lockword_holder(l, token) : NULL;
 		if (!q->first && (!word || now >= q->watched_ns)) {
 			/* Nobody waits any more: WAIT off, or the holder's own business. */
-			if (!(word & LAYOUT_LOCK_WAIT) || lockword_swap(l, q->stripe, word, holder)) {
+			if (!(word & LAYOUT_LOCK_WAIT) || lockword_swap(l, q->stripe, word, token)) {
 				queue_drop(&l->queues, q);
 				return;
 			}
-		} else if (!holder && now - q->opened_ns < OPEN_NS) {
+		} else if (!token && now - q->opened_ns < OPEN_NS) {
 			return;
-		} else if (!holder || !is_alive(l, holder)) {
+		} else if (!holder) {
 			lockword_hand_over(l, q, word);
 		} else if (word & LAYOUT_LOCK_WAIT) {
-			look_at_holder(l, q, holder, now);
+			look_at_holder(l, q, holder, token, now);
 			return;
 		} else {
 			lockword_swap(l, q->stripe, word, word | LAYOUT_LOCK_WAIT);
@@ -167,9 +157,7 @@ static int litmus(struct lockwords *l, struct err *err)
 int lockwords_init(struct lockwords *l, const struct locker_config *config, struct err *err)
 {
 	l->config = *config;
-	l->alive = calloc(CONNECTIONS / 8, 1);
-	if (!l->alive)
-		return err_set(err, -1, "out of memory");
+	holders_init(&l->holders, LAYOUT_LOCK_CONNECTION_BITS);
 	return loopback_new(&config->loopback, &l->loopback, err) || litmus(l, err) ? -1 : 0;
 }
 
@@ -177,5 +165,5 @@ void lockwords_fini(struct lockwords *l)
 {
 	queues_clear(&l->queues);
 	loopback_delete(&l->loopback);
-	free(l->alive);
+	holders_fini(&l->holders);
 }

@@ -9,14 +9,15 @@
 #include <stdint.h>
 
 #include "server/lock/config.h"
+#include "server/lock/holder.h"
 #include "server/lock/queue.h"
 
 struct lockwords {
 	struct locker_config config;
 	struct loopback *loopback;
 	struct queues queues;
+	struct holders holders;
 	uint64_t looks; /* at holders, counted */
-	_Atomic uint8_t *alive; /* a bit for each connection id: written by any thread */
 	_Atomic uint64_t handovers, fenced; /* any thread reads */
 };
 
@@ -24,10 +25,9 @@ struct lockwords {
 int lockwords_init(struct lockwords *l, const struct locker_config *config, struct err *err);
 /* Also of one that is zero, or that did not get as far. */
 void lockwords_fini(struct lockwords *l);
-/* Any thread: whether a connection may name itself in lock words. */
-void lockwords_set_alive(struct lockwords *l, uint64_t connection_id, bool alive);
 
-
+/* Whom a word names: a connection that lives and may hold it; NULL: nobody. */
+struct holder *lockword_holder(struct lockwords *l, uint64_t word);
 uint64_t lockword_get(const struct lockwords *l, uint64_t stripe);
 /* True if it was `expected`, and is `desired` now. */
 bool lockword_swap(struct lockwords *l, uint64_t stripe, uint64_t expected, uint64_t desired);

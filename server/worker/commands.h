@@ -30,7 +30,7 @@ struct command {
 	struct command *next;
 	enum command_kind kind;
 	struct conn *conn;
-	uint64_t connection; /* as in a token; CMD_DENY: its whole id */
+	uint64_t connection; /* its id; CMD_DENY: its number */
 	uint64_t look;       /* CMD_READ_HELD */
 	/* CMD_FENCE: 0, or the connection's own, of its hello: otherwise it stays. */
 	uint64_t secret;

@@ -18,7 +18,7 @@ void conn_close(struct conn *c, const char *reason)
 	if (c->state == CONN_CLOSING)
 		return;
 	log_limited(LOG_LEVEL_INFO, reason, "connection %llu from %s closed: %s",
-		    (unsigned long long)c->connection_id, c->peer.text, reason);
+		    (unsigned long long)c->number, c->peer.text, reason);
 	atomic_fetch_sub_explicit(c->state == CONN_READY ? &s->connections : &s->pending, 1,
 				  memory_order_relaxed);
 	__atomic_store_n(&c->state, CONN_CLOSING, __ATOMIC_RELAXED); /* conn_is_pending() looks */
@@ -85,7 +85,7 @@ bool conn_check_rights(struct conn *c, int rights)
 	if (!rights && atomic_load(&c->said_hello))
 		return true;
 	log_debug("connection %llu: its queue pair has the remote rights 0x%x",
-		  (unsigned long long)c->connection_id, (unsigned)has);
+		  (unsigned long long)c->number, (unsigned)has);
 	if (has == rights || atomic_load(&c->disconnected))
 		return true;
 	link_qp_set_error(s->verbs, c->qp);

@@ -25,7 +25,7 @@ struct conn {
 	struct rdma_cm_id *id;
 	struct ibv_qp *qp;
 	struct addr peer;
-	uint64_t connection_id;
+	uint64_t number; /* of all that arrived: for the log */
 	uint32_t credits;
 	uint8_t rd_atom;
 	uint64_t since_ns;
@@ -36,6 +36,8 @@ struct conn {
 	/* Set by its worker; the main thread looks. */
 	atomic_bool said_hello;     /* set before it gets any right */
 	_Atomic uint64_t denied_ns; /* when its hello was found to prove nothing */
+	/* Of its tokens and fates: as sendq.connection_id; 0: it said no good hello. */
+	_Atomic uint64_t connection_id;
 	enum conn_state state; /* stored by __atomic_store_n */
 
 	/* Set by the main thread. */

@@ -53,7 +53,7 @@ static void begin(struct worker *w, struct conn *c)
 {
 	c->draining = true;
 	deferred_forget(&w->deferred, c, release, &w->rx);
-	if (w->server->locker)
+	if (w->server->locker && c->sendq.connection_id) /* who has none never waited */
 		locker_forget(w->server->locker, c, c->lock_note);
 	else
 		atomic_store(&c->lock_idle, true);
@@ -128,7 +128,7 @@ struct conn *worker_find_id(struct worker *w, uint64_t connection)
 {
 	struct conn *c = w->conns.first;
 
-	while (c && (c->connection_id & LAYOUT_LOCK_CONNECTION_MASK) != connection)
+	while (c && c->sendq.connection_id != connection)
 		c = c->set_next;
 	return c && c->state == CONN_READY ? c : NULL;
 }

@@ -47,7 +47,7 @@ void worker_got_held(struct worker *w, struct txbuf *tx, const struct ibv_wc *wc
 
 	c->reads_held = false;
 	if (wc->status == IBV_WC_SUCCESS)
-		locker_held(w->server->locker, c->connection_id, c->look,
+		locker_held(w->server->locker, c->sendq.connection_id, c->look,
 			    (const struct layout_held *)tx->data);
 	tx_release(&w->tx, tx);
 }
@@ -65,11 +65,11 @@ static void answer_for(struct worker *w, const struct command *m)
 }
 
 /* Tells a denied connection so, which is the end of it. */
-static void deny(struct worker *w, uint64_t id)
+static void deny(struct worker *w, uint64_t number)
 {
 	struct conn *c = w->conns.first;
 
-	while (c && c->connection_id != id)
+	while (c && c->number != number)
 		c = c->set_next;
 	if (!c || c->state != CONN_DENIED)
 		return;

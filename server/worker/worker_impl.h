@@ -60,7 +60,7 @@ struct worker {
 
 /* drain.c */
 void worker_adopt(struct worker *worker, struct conn *conn);
-/* By its queue pair's number; by what a token has of its id: NULL if it is not there, or
+/* By its queue pair's number; by its id: NULL if it is not there, or
  * not ready. */
 struct conn *worker_find(struct worker *worker, uint32_t qp_num);
 struct conn *worker_find_id(struct worker *worker, uint64_t connection);

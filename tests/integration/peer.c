@@ -305,13 +305,16 @@ static void case_forge_copy(struct peer *p)
 	peer_hang_up(p);
 }
 
-/* Holds the lock for as long as it is let, and does not answer for it. */
+/* Holds the lock for as long as it is let. */
 static void case_squat(struct peer *p)
 {
 	struct ibv_wc wc;
 
 	meet(p);
-	forge(p, layout_token(p->welcome.connection_id, 1));
+	uint64_t token = layout_token(p->welcome.connection_id, 1);
+
+	p->held[0] = (struct layout_held){ .token = token, .stripe = stripe_of(p, "victim") };
+	forge(p, token);
 	while (peer_completion(p, &wc) && wc.status == IBV_WC_SUCCESS)
 		;
 	peer_hang_up(p);

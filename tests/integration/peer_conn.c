@@ -98,13 +98,17 @@ static void make_queues(struct peer *p)
 	p->pd = p->v->alloc_pd(p->id->verbs);
 	p->cq = p->v->create_cq(p->id->verbs, 64 + RECVS, NULL, NULL, 0);
 	p->send = calloc(1, bytes);
-	peer_check(p->pd && p->cq && p->send, "no queues");
+	p->held = aligned_alloc(4096, 4096);
+	peer_check(p->pd && p->cq && p->send && p->held, "no queues");
+	memset(p->held, 0, 4096);
 	p->mr = p->v->reg_mr(p->pd, p->send, bytes, IBV_ACCESS_LOCAL_WRITE);
-	peer_check(p->mr != NULL, "can't register memory");
+	p->held_mr = p->v->reg_mr(p->pd, p->held, 4096, IBV_ACCESS_REMOTE_READ);
+	peer_check(p->mr && p->held_mr, "can't register memory");
 	config.pd = p->pd;
 	config.send_cq = config.recv_cq = p->cq;
 	p->qp = link_qp_new(p->v, &config, &inline_bytes, &err);
-	peer_check(p->qp && link_qp_init(p->v, p->id, p->qp, 0, &err) == 0, "no queue pair");
+	peer_check(p->qp && link_qp_init(p->v, p->id, p->qp, IBV_ACCESS_REMOTE_READ, &err) == 0,
+		   "no queue pair");
 	for (uint32_t i = 0; i < RECVS; i++)
 		post_recv(p, i);
 }
@@ -122,7 +126,7 @@ enum rdma_cm_event_type peer_connect_with(struct peer *p, const void *data, uint
 	type = next_event(p);
 	if (type != RDMA_CM_EVENT_CONNECT_RESPONSE)
 		return type;
-	peer_check(link_qp_ready(p->v, p->id, p->qp, 0, RD_ATOM, RD_ATOM, &err) == 0, err.text);
+	peer_check(link_qp_ready(p->v, p->id, p->qp, IBV_ACCESS_REMOTE_READ, RD_ATOM, RD_ATOM, &err) == 0, err.text);
 	peer_check(p->v->establish(p->id) == 0, "can't establish");
 	/* From now on it is only looked at. */
 	peer_check(fcntl(p->channel->fd, F_SETFL, O_NONBLOCK) == 0, "fcntl");
@@ -143,10 +147,12 @@ void peer_hang_up(struct peer *p)
 	p->v->destroy_qp(p->qp);
 	p->v->destroy_cq(p->cq);
 	p->v->dereg_mr(p->mr);
+	p->v->dereg_mr(p->held_mr);
 	p->v->dealloc_pd(p->pd);
 	p->v->destroy_id(p->id);
 	p->v->destroy_event_channel(p->channel);
 	free(p->send);
+	free(p->held);
 }
 
 /* ------------------------------------------------------------------ messages */
@@ -225,7 +231,9 @@ uint32_t peer_put_request(struct peer *p, const struct wire_request *request, co
 
 void peer_hello(struct peer *p)
 {
-	struct wire_request hello = { .request_id = 1, .op = WIRE_HELLO };
+	struct wire_request hello = { .request_id = 1, .op = WIRE_HELLO,
+				      .value_addr = (uintptr_t)p->held,
+				      .value_rkey = p->held_mr->rkey };
 	struct wire_reply reply;
 
 	peer_check(peer_call(p, peer_put_request(p, &hello, "", 0), &reply) && reply.status == WIRE_OK,

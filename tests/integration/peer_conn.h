@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/addr.h"
+#include "common/layout.h"
 #include "common/rdma/device.h"
 #include "common/wire.h"
 
@@ -28,6 +29,9 @@ struct peer {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	uint8_t *send; /* then the receive buffers */
+	/* The locks that it says it holds: kvd READs it. */
+	struct layout_held *held;
+	struct ibv_mr *held_mr;
 	struct wire_accept accept; /* of the last answer to a connect */
 	struct wire_welcome welcome;
 	uint64_t random_state;

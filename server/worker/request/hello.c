@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "server/access/rate_limit.h"
+#include "server/lock/locker.h"
 #include "server/store/item/heat.h"
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
@@ -46,7 +47,7 @@ static struct wire_welcome welcome_of(const struct server *s, const struct conn 
 		.dir_offset = t->dir_offset,
 		.dir_entries = t->dir_entries,
 		.segment_bytes = t->segment_bytes,
-		.connection_id = c->connection_id,
+		.connection_id = c->sendq.connection_id,
 		.instance = s->instance,
 		.hash_seed = t->hash_seed,
 		.workers = t->workers,
@@ -65,6 +66,20 @@ static int rights_of(const struct server *s, enum role role)
 	return role >= ROLE_WRITE && s->limits.atomics ? rights | IBV_ACCESS_REMOTE_ATOMIC : rights;
 }
 
+/* Who has proved nothing has no id: none could be used up from outside. */
+static bool give_id(struct server *s, struct conn *c, const struct wire_request *hello)
+{
+	enum locker_role role = !(rights_of(s, c->handshake.user.role) & IBV_ACCESS_REMOTE_ATOMIC)
+					? LOCKER_NONE
+					: hello->value_rkey ? LOCKER_HOLDS : LOCKER_WRITES;
+	uint64_t id = s->locker ? locker_born(s->locker, c->lock_note, c->number, role)
+				: atomic_fetch_add(&s->last_id, 1) + 1;
+
+	c->sendq.connection_id = id;
+	atomic_store(&c->connection_id, id);
+	return id;
+}
+
 /* Remote rights and rkeys come here, and nowhere else. */
 enum request_fate request_hello(struct request *r)
 {
@@ -81,6 +96,10 @@ enum request_fate request_hello(struct request *r)
 		return deny(r);
 	const struct user *user = &c->handshake.user;
 	int rights = rights_of(s, user->role);
+	if (!give_id(s, c, r->head)) {
+		conn_close(c, "the ids of all connections are in use");
+		return REQUEST_DONE;
+	}
 	int rc = link_qp_set_access(s->verbs, c->qp, rights);
 	if (rc) {
 		log_error("can't give %s its rights: %s", c->peer.text, strerror(rc));

@@ -323,13 +323,13 @@ static enum request_fate do_fate(struct request *r)
 	uint64_t secret = gate_secret(s->gate, &r->conn->handshake.user, q->value_checksum);
 
 	/* Looked at first: a connection is known until its fates are kept (burial_one). */
-	bool known = q->version != r->conn->connection_id && s->hooks.knows(s, q->version);
+	bool known = q->version != r->to->connection_id && s->hooks.knows(s, q->version);
 	enum wire_status found = fates_find(s->fates, q->version, secret,
 					    (uint32_t)q->value_bytes, &fate);
 	if (found == WIRE_EUNSUPPORTED && known) {
 		commands_post_all(&s->commands, &(struct command){
 			.kind = CMD_FENCE, .secret = secret,
-			.connection = q->version & LAYOUT_LOCK_CONNECTION_MASK });
+			.connection = q->version });
 		found = WIRE_EBUSY;
 	}
 	struct txbuf *tx = reply_new(&r->worker->tx, r->to, q, found);
@@ -345,7 +345,7 @@ static bool is_own_token(const struct conn *c, uint64_t token)
 {
 	return token && !(token & LAYOUT_LOCK_WAIT) &&
 	       layout_token_connection(token) ==
-		       (c->connection_id & LAYOUT_LOCK_CONNECTION_MASK);
+		       (c->sendq.connection_id & LAYOUT_LOCK_CONNECTION_MASK);
 }
 
 static enum request_fate do_lock(struct request *r)

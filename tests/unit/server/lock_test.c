@@ -122,6 +122,26 @@ static void wait_word(struct peer *p, uint64_t word)
 	assert_int_equal(now, word);
 }
 
+/* ------------------------------------------------------------------------- ids */
+
+/* Who says no good hello spends none. */
+static void test_ids(void **state)
+{
+	uint64_t last = d->c.welcome.connection_id, number;
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		leave_one(c);
+		peer_connect(c, &kvd);
+		gone[2] = false;
+	}
+	leave_one(c);
+	peer_enter(c, &kvd);
+	gone[2] = false;
+	number = c->c.welcome.connection_id;
+	assert_int_equal(number, last + 1);
+}
+
 /* ------------------------------------------------------------------- in order */
 
 static void test_nobody_waits(void **state)
@@ -410,7 +430,7 @@ int main(int argc, char **argv)
 	kvd_be(argc, argv);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
 	const struct CMUnitTest tests[] = {
-		TEST(test_nobody_waits), TEST(test_hand_over), TEST(test_order), TEST(test_time_out),
+		TEST(test_ids), TEST(test_nobody_waits), TEST(test_hand_over), TEST(test_order), TEST(test_time_out),
 		TEST(test_waiter_leaves), TEST(test_refused), TEST(test_credits), TEST(test_let_go),
 		TEST(test_lease), TEST(test_dead), TEST(test_forged), TEST(test_change), TEST(test_pull),
 		TEST(test_turn), TEST(test_change_forgotten),

@@ -13,11 +13,14 @@
 #include "server/lock/word.h"
 
 #define STRIPES 16u
+#define LEASE_NS 1000000000ull
+#define LOOK_NS 10000000ull /* between two looks at a holder, and more */
 
 static _Atomic uint64_t words[STRIPES];
 static struct lockwords l;
 static bool flips; /* somebody changes a word between each look and swap */
 static unsigned swaps;
+static uint64_t fenced, looked_at; /* whom the hooks were last called for */
 
 struct loopback {
 	int unused;
@@ -52,9 +55,24 @@ int loopback_cas(struct loopback *loopback, uint64_t stripe, uint64_t expected, 
 	return 0;
 }
 
+static void fence(void *arg, uint64_t connection)
+{
+	(void)arg;
+	fenced = connection;
+}
+
+static void read_held(void *arg, uint64_t connection, uint64_t look)
+{
+	(void)arg;
+	(void)look;
+	looked_at = connection;
+}
+
 static int begin(void **state)
 {
-	const struct locker_config config = { .loopback = { .locks = words }, .stripes = STRIPES };
+	const struct locker_config config = { .loopback = { .locks = words }, .stripes = STRIPES,
+					      .lease_ns = LEASE_NS,
+					      .hooks = { .fence = fence, .read_held = read_held } };
 	struct err err;
 
 	(void)state;
@@ -64,6 +82,7 @@ static int begin(void **state)
 	if (lockwords_init(&l, &config, &err))
 		return -1;
 	swaps = 0;
+	fenced = looked_at = 0;
 	return 0;
 }
 
@@ -91,10 +110,58 @@ static void test_flips(void **state)
 	assert_int_equal(words[1] & ~LAYOUT_LOCK_WAIT, 0);
 }
 
+/* Of two that have a word's bits in common at different times, neither is taken for the other:
+ * who has them now is asked and fenced, by all of its id. */
+static void test_twins(void **state)
+{
+	struct holder first = { .may_write = true, .may_hold = true }, second = first, third = first;
+	struct queue *q = queue_get(&l.queues, 1);
+	uint64_t now = clock_ns();
+
+	(void)state;
+	assert_true(holders_add(&l.holders, &first));
+	/* So many later, with one that holds. */
+	l.holders.last += LAYOUT_LOCK_CONNECTION_MASK;
+	assert_true(holders_add(&l.holders, &second));
+	assert_int_not_equal(second.id & LAYOUT_LOCK_CONNECTION_MASK, first.id);
+	holders_end(&first);
+	holders_remove(&l.holders, &first);
+	l.holders.last = 2 * (LAYOUT_LOCK_CONNECTION_MASK + 1);
+	assert_true(holders_add(&l.holders, &third));
+	assert_int_equal(third.id & LAYOUT_LOCK_CONNECTION_MASK, first.id);
+
+	words[1] = layout_token(first.id, 1);
+	q->watched_ns = UINT64_MAX;
+	lockword_serve(&l, q, now);
+	lockword_serve(&l, q, now + LOOK_NS);
+	assert_int_equal(looked_at, third.id);
+	lockword_serve(&l, q, now + 2 * LEASE_NS);
+	assert_int_equal(fenced, third.id);
+	holders_remove(&l.holders, &second);
+	holders_remove(&l.holders, &third);
+}
+
+/* Whoever can hold nothing stands in a word like nobody. */
+static void test_holds_nothing(void **state)
+{
+	struct holder h = { .may_write = true };
+	struct queue *q = queue_get(&l.queues, 1);
+
+	(void)state;
+	assert_true(holders_add(&l.holders, &h));
+	words[1] = layout_token(h.id, 1);
+	q->watched_ns = UINT64_MAX;
+	lockword_serve(&l, q, clock_ns());
+	assert_int_equal(words[1], 0);
+	holders_remove(&l.holders, &h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_flips, begin, end),
+		cmocka_unit_test_setup_teardown(test_twins, begin, end),
+		cmocka_unit_test_setup_teardown(test_holds_nothing, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
