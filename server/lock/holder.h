@@ -11,8 +11,8 @@
  *	holders_end      its queue pair is destroyed: it names nobody
  *	holders_remove   every word was looked at since: its low bits may come again
  *
- * Any thread calls holders_add and holders_remove.  What a holder has is the locker's
- * thread's from holders_add on, but its id, which stays as it is.
+ * Any thread calls holders_add, and fills the holder in before.  The locker's thread calls
+ * the others: a holder is its own from then on.
  */
 #ifndef SERVER_LOCK_HOLDER_H
 #define SERVER_LOCK_HOLDER_H
@@ -52,7 +52,7 @@ bool holders_add(struct holders *holders, struct holder *holder);
 void holders_end(struct holder *holder);
 void holders_remove(struct holders *holders, struct holder *holder);
 
-/* The locker's thread: who has these low bits; NULL: nobody. */
+/* Who has these low bits; NULL: nobody. */
 struct holder *holders_find(struct holders *holders, uint64_t low);
 
 #endif

@@ -9,7 +9,8 @@
  * waits the word is never free, so nobody can jump the queue.  (protocols.md, 8.)
  *
  * A holder that is gone: a connection's words are released only after its queue
- * pair is destroyed, when nothing that it sent can take effect any more (7).
+ * pair is destroyed, when nothing that it sent can take effect any more (7).  Where
+ * somebody waits that is seen at the next look; all the others a sweep finds (sweep.h).
  *
  * A holder that is silent: an unlock may have failed because of WAIT, and its
  * process is doing something else now.  So the locker READs the tokens that the
@@ -27,6 +28,7 @@
 #include "server/lock/locker.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,18 +36,21 @@
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "server/lock/inbox.h"
+#include "server/lock/sweep.h"
 #include "server/lock/word.h"
 
 #define WATCH_NS 100000000ull /* how long a change counts as waiting after it was told of */
 #define LOOK_MS 1   /* between two looks at the queues */
+#define LOOK_NS (LOOK_MS * 1000000ull / 2) /* at the least */
 #define REST_MS 500 /* where there are none */
 
 struct locker {
-	struct lockwords words; /* the thread's own */
+	struct lockwords words; /* the thread's own, as is the next */
+	struct sweep sweep;
 	struct inbox inbox;
 	pthread_t thread;
 	bool started;
-	_Atomic uint64_t waits, recovered, released;
+	_Atomic uint64_t waits, released;
 };
 
 /* ------------------------------------------------------ what others tell it */
@@ -73,15 +78,12 @@ void locker_dead(struct locker *l, struct locker_note **note)
 	struct locker_note *n = *note;
 
 	*note = NULL;
-	if (n->holder.may_write) {
-		n->message.kind = MSG_DEAD;
-		inbox_append(&l->inbox, &n->message);
+	if (!n->holder.id) { /* nothing was ever said of it */
+		free(n);
 		return;
 	}
-	/* No word can have its token, but one that somebody else wrote. */
-	if (n->holder.id)
-		holders_remove(&l->words.holders, &n->holder);
-	free(n);
+	n->message.kind = MSG_DEAD;
+	inbox_append(&l->inbox, &n->message);
 }
 
 bool locker_wait(struct locker *l, struct conn *conn, const struct wire_request *request)
@@ -160,33 +162,11 @@ static void on_watch(struct locker *l, const struct message *m)
 	lockword_serve(&l->words, q, now);
 }
 
-/* Everything that the dead connection held: one look at every word. */
-static void on_dead(struct locker *l, struct holder *h)
+/* The note whose part it is. */
+static void forget_note(struct holder *h)
 {
-	uint64_t id = h->id & LAYOUT_LOCK_CONNECTION_MASK, now = clock_ns();
-	unsigned count = 0;
-
-	holders_end(h);
-	for (uint64_t i = 0; i < l->words.config.stripes; i++) {
-		uint64_t word = lockword_get(&l->words, i);
-		if (!word || layout_token_connection(word) != id)
-			continue;
-		struct queue *q = queue_find(&l->words.queues, i);
-		if (q)
-			lockword_hand_over(&l->words, q, word);
-		else
-			lockword_swap(&l->words, i, word, 0);
-		if (q)
-			lockword_serve(&l->words, q, now);
-		count++;
-	}
-	atomic_fetch_add_explicit(&l->recovered, count, memory_order_relaxed);
-	if (count)
-		log_limited(LOG_LEVEL_INFO, "locks of a connection that is gone released",
-			    "released %u lock%s of connection %llu, which is gone", count,
-			    count == 1 ? "" : "s", (unsigned long long)h->number);
-	/* No word has its token any more: another may have its low bits. */
-	holders_remove(&l->words.holders, h);
+	free(h->leases);
+	free((char *)h - offsetof(struct locker_note, holder));
 }
 
 static void on_forget(struct locker *l, struct conn *conn)
@@ -208,7 +188,7 @@ static void on_held(struct locker *l, const struct message *m)
 	for (unsigned i = 0; i < QUEUES; i++) {
 		for (struct queue *q = l->words.queues.at[i], *next; q; q = next) {
 			uint64_t word = lockword_get(&l->words, q->stripe);
-			const struct holder *h = lockword_holder(&l->words, word);
+			struct holder *h = lockword_holder(&l->words, word);
 			next = q->next;
 			/* Only for the very word that was looked at, and by a READ that was
 			 * posted after it had been seen: an earlier one may not know of it. */
@@ -227,7 +207,7 @@ static void handle(struct locker *l, struct message *m)
 {
 	switch (m->kind) {
 	case MSG_DEAD:
-		on_dead(l, &((struct locker_note *)m)->holder);
+		sweep_ended(&l->sweep, &((struct locker_note *)m)->holder);
 		break;
 	case MSG_WAIT:
 		on_wait(l, m);
@@ -249,26 +229,44 @@ static void handle(struct locker *l, struct message *m)
 
 /* ------------------------------------------------------------------ thread */
 
+static void take_messages(struct locker *l)
+{
+	bool is_busy = l->words.queues.count || sweep_is_due(&l->sweep);
+
+	for (struct message *m = inbox_take(&l->inbox, is_busy ? LOOK_MS : REST_MS), *next; m;
+	     m = next) {
+		next = m->next;
+		/* Afterwards a note may be in the inbox again, or is the sweep's. */
+		bool is_note = m->kind == MSG_FORGET || m->kind == MSG_DEAD;
+		handle(l, m);
+		if (!is_note)
+			free(m);
+	}
+}
+
+static void serve_all(struct lockwords *l, uint64_t now)
+{
+	for (unsigned i = 0; l->queues.count && i < QUEUES; i++)
+		for (struct queue *q = l->queues.at[i], *next; q; q = next) {
+			next = q->next;
+			lockword_serve(l, q, now);
+		}
+}
+
 static void *run(void *arg)
 {
 	struct locker *l = arg;
+	uint64_t served_ns = 0;
 
 	while (!inbox_is_closed(&l->inbox)) {
-		for (struct message *m = inbox_take(&l->inbox, l->words.queues.count ? LOOK_MS : REST_MS),
-				    *next; m; m = next) {
-			next = m->next;
-			/* Afterwards a note may be in the inbox again. */
-			bool is_note = m->kind == MSG_FORGET;
-			handle(l, m);
-			if (!is_note)
-				free(m);
-		}
+		take_messages(l);
 		uint64_t now = clock_ns();
-		for (unsigned i = 0; l->words.queues.count && i < QUEUES; i++)
-			for (struct queue *q = l->words.queues.at[i], *next; q; q = next) {
-				next = q->next;
-				lockword_serve(&l->words, q, now);
-			}
+		/* Many messages are no reason to look more often. */
+		if (now - served_ns >= LOOK_NS) {
+			serve_all(&l->words, now);
+			served_ns = now;
+		}
+		sweep_step(&l->sweep, now);
 	}
 	return NULL;
 }
@@ -282,6 +280,7 @@ int locker_new(const struct locker_config *config, struct locker **locker, struc
 	inbox_init(&l->inbox);
 	if (lockwords_init(&l->words, config, err))
 		goto fail;
+	l->sweep = (struct sweep){ .words = &l->words, .forget = forget_note };
 	int rc = pthread_create(&l->thread, NULL, run, l);
 	if (rc) {
 		err_set_errno(err, -1, rc, "can't start the locker");
@@ -306,6 +305,8 @@ void locker_delete(struct locker **locker)
 		inbox_close(&l->inbox);
 		pthread_join(l->thread, NULL);
 	}
+	if (l->sweep.words)
+		sweep_drop(&l->sweep);
 	lockwords_fini(&l->words);
 	inbox_fini(&l->inbox);
 	free(l);
@@ -317,7 +318,7 @@ void locker_stats(const struct locker *l, struct locker_stats *stats)
 	*stats = (struct locker_stats){
 		.waits = atomic_load_explicit(&l->waits, memory_order_relaxed),
 		.handovers = atomic_load_explicit(&l->words.handovers, memory_order_relaxed),
-		.recovered = atomic_load_explicit(&l->recovered, memory_order_relaxed),
+		.recovered = atomic_load_explicit(&l->words.recovered, memory_order_relaxed),
 		.released = atomic_load_explicit(&l->released, memory_order_relaxed),
 		.fenced = atomic_load_explicit(&l->words.fenced, memory_order_relaxed),
 	};

@@ -80,7 +80,32 @@ bool lockword_hand_over(struct lockwords *l, struct queue *q, uint64_t word)
 	return true;
 }
 
-static void fence(struct lockwords *l, struct queue *q, const struct holder *h)
+/* A word that named nobody was released. */
+static void count_cleared(struct lockwords *l, uint64_t word)
+{
+	struct holder *h = holders_find(&l->holders, layout_token_connection(word));
+
+	if (!h || !h->has_ended)
+		return;
+	h->released++;
+	atomic_fetch_add_explicit(&l->recovered, 1, memory_order_relaxed);
+}
+
+bool lockword_clear(struct lockwords *l, uint64_t stripe)
+{
+	struct queue *q = queue_find(&l->queues, stripe);
+	uint64_t word = lockword_get(l, stripe);
+
+	/* WAIT alone may be the turn of changes: where there is a queue it is looked after. */
+	if (!word || lockword_holder(l, word) || (word == LAYOUT_LOCK_WAIT && q))
+		return false;
+	if (!(q ? lockword_hand_over(l, q, word) : lockword_swap(l, stripe, word, 0)))
+		return false;
+	count_cleared(l, word);
+	return true;
+}
+
+static void fence(struct lockwords *l, struct queue *q, struct holder *h)
 {
 	log_limited(LOG_LEVEL_WARN, "a lock held for longer than its lease",
 		    "connection %llu holds a lock for longer than its lease and others wait: it is cut "
@@ -88,9 +113,11 @@ static void fence(struct lockwords *l, struct queue *q, const struct holder *h)
 	atomic_fetch_add_explicit(&l->fenced, 1, memory_order_relaxed);
 	l->config.hooks.fence(l->config.hooks.arg, h->id);
 	q->since_ns = clock_ns(); /* until it is dead */
+	free(h->leases);
+	h->leases = NULL;
 }
 
-static void look_at_holder(struct lockwords *l, struct queue *q, const struct holder *h,
+static void look_at_holder(struct lockwords *l, struct queue *q, struct holder *h,
 			   uint64_t word, uint64_t now)
 {
 	if (q->seen != word) {
@@ -119,7 +146,7 @@ void lockword_serve(struct lockwords *l, struct queue *q, uint64_t now)
 		answer(l, w, WIRE_EBUSY);
 	for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
 		uint64_t word = lockword_get(l, q->stripe), token = word & ~LAYOUT_LOCK_WAIT;
-		const struct holder *holder = token ? lockword_holder(l, token) : NULL;
+		struct holder *holder = token ? lockword_holder(l, token) : NULL;
 		if (!q->first && (!word || now >= q->watched_ns)) {
 			/* Nobody waits any more: WAIT off, or the holder's own business. */
 			if (!(word & LAYOUT_LOCK_WAIT) || lockword_swap(l, q->stripe, word, token)) {
@@ -129,7 +156,9 @@ void lockword_serve(struct lockwords *l, struct queue *q, uint64_t now)
 		} else if (!token && now - q->opened_ns < OPEN_NS) {
 			return;
 		} else if (!holder) {
-			lockword_hand_over(l, q, word);
+			l->wants_sweep |= token != 0;
+			if (lockword_hand_over(l, q, word))
+				count_cleared(l, word);
 		} else if (word & LAYOUT_LOCK_WAIT) {
 			look_at_holder(l, q, holder, token, now);
 			return;

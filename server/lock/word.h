@@ -18,7 +18,8 @@ struct lockwords {
 	struct queues queues;
 	struct holders holders;
 	uint64_t looks; /* at holders, counted */
-	_Atomic uint64_t handovers, fenced; /* any thread reads */
+	bool wants_sweep; /* a word named nobody: there may be more of them */
+	_Atomic uint64_t handovers, fenced, recovered; /* any thread reads */
 };
 
 /* Loopback and memory; 0, or -1 after setting err. */
@@ -34,6 +35,8 @@ bool lockword_swap(struct lockwords *l, uint64_t stripe, uint64_t expected, uint
 /* Gives the lock to the first waiter, or frees it if there is none; false: it is not
  * `word` any more. */
 bool lockword_hand_over(struct lockwords *l, struct queue *q, uint64_t word);
+/* Releases the lock if its word names nobody: to who waits, or to none.  False: it stays. */
+bool lockword_clear(struct lockwords *l, uint64_t stripe);
 /* Goes on with one stripe; its queue is dropped when nobody waits and WAIT is off. */
 void lockword_serve(struct lockwords *l, struct queue *q, uint64_t now);
 
