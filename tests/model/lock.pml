@@ -12,6 +12,8 @@
  *
  *   FAULTS   client 0's connection may drop at any time; it is fenced; it may come
  *            back with a new connection and ask what became of its last request
+ *   AGAIN    with FAULTS: the new connection has the low bits of the old one's id, which are
+ *            all that a word has of it, and its tokens count from the beginning
  *   ABSENT   the key is not there at first
  *   HASTY    client 0 unlocks, and locks again, before its PUTs are answered
  *   NOBODY   the lock word names nobody at first
@@ -37,8 +39,13 @@
 #define LOOKS
 #endif
 #define WAIT 128
-#define TOKEN(id, n) (8 * ((id) + 1) + (n))
-#define HOLDER(w) (((w) & 127) / 8 - 1) /* connection */
+#ifdef AGAIN
+#define LOW(id) ((id) & 1)
+#else
+#define LOW(id) (id)
+#endif
+#define TOKEN(id, n) (8 * (LOW(id) + 1) + (n))
+#define HOLDER(w) (((w) & 127) / 8 - 1) /* connection, as far as a word says it */
 #define CLIENT(id) ((id) & 1)           /* connection 2 is client 0's second */
 #ifdef FAULTS
 #define IDS 3
@@ -590,6 +597,13 @@ broken:
 #endif
 	if
 	:: goto over /* it doesn't come back */
+#ifdef AGAIN
+	/* Its bits are given again when the locker has looked at all words for them. */
+	:: fate_known[0]
+#ifdef MUTATE_reuse
+	:: true
+#endif
+#else
 	/* With another connection, and one round more; it may ask what became of its last
 	 * request. */
 	:: true
@@ -597,12 +611,16 @@ broken:
 #ifdef MUTATE_return_early
 	:: fate_told[0] = true
 #endif
+#endif
 	fi;
 	atomic {
 		id = 2; v = 0; seen = 0; status = 0; tok = 0;
 		round = ROUNDS + MORE - 1;
+#ifdef AGAIN
+		n = 0;
+#endif
 #ifndef MUTATE_born_late
-		alive[2] = true
+		alive[LOW(2)] = true
 #endif
 	};
 #ifdef MUTATE_born_late /* the locker learns of it by a message */
@@ -628,12 +646,19 @@ proctype fence()
 	qp[0] = false; /* error: executes nothing from here on */
 #endif
 	fenced[0] = true;
+#ifndef AGAIN
 	lock_queue ! 0, FORGET, 0;
 	forgotten;
+#endif
 	/* Full fence: a worker shows what it holds, and then looks at the flag. */
 #ifndef MUTATE_fence_worker
 	hand[0] != 1;
 	hand[1] != 1;
+#endif
+#ifdef AGAIN
+	/* In the program always: the worker that says LOCK for it says FORGET, behind that. */
+	lock_queue ! 0, FORGET, 0;
+	forgotten;
 #endif
 	atomic {
 		if
