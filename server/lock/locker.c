@@ -36,6 +36,7 @@
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "server/lock/inbox.h"
+#include "server/lock/lease.h"
 #include "server/lock/sweep.h"
 #include "server/lock/word.h"
 
@@ -193,9 +194,13 @@ static void on_held(struct locker *l, const struct message *m)
 			/* Only for the very word that was looked at, and by a READ that was
 			 * posted after it had been seen: an earlier one may not know of it. */
 			if (!h || h->id != m->connection_id ||
-			    (word & ~LAYOUT_LOCK_WAIT) != q->seen || m->look < q->asked ||
-			    is_among(m->held, q->stripe, q->seen))
+			    (word & ~LAYOUT_LOCK_WAIT) != q->seen || m->look < q->asked)
 				continue;
+			if (is_among(m->held, q->stripe, q->seen)) {
+				q->since_ns = lease_since(&l->words, h, q->stripe, q->seen,
+							  q->since_ns);
+				continue;
+			}
 			atomic_fetch_add_explicit(&l->released, 1, memory_order_relaxed);
 			lockword_hand_over(&l->words, q, word);
 			lockword_serve(&l->words, q, clock_ns());

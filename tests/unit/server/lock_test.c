@@ -291,6 +291,28 @@ static void test_lease(void **state)
 	assert_true(peer_stat(d, "locks.fenced") > fenced);
 }
 
+/* Who gives up and asks again does not give the holder more time. */
+static void test_lease_goes_on(void **state)
+{
+	uint64_t fenced = peer_stat(d, "locks.fenced"), start = raw_now_ms();
+	unsigned waits = 0;
+	int status;
+
+	(void)state;
+	uint64_t token = take(a);
+	do {
+		wait_for(b, LEASE_MS / 5);
+		status = hear(b);
+		if (status == WIRE_EBUSY) /* nobody waits for a moment */
+			wait_word(c, token);
+		waits++;
+	} while (status == WIRE_EBUSY && raw_now_ms() - start < 4 * LEASE_MS);
+	assert_int_equal(status, WIRE_OK);
+	assert_true(waits > 1 && raw_now_ms() - start >= LEASE_MS);
+	assert_true(peer_is_ended(a));
+	assert_true(peer_stat(d, "locks.fenced") > fenced);
+}
+
 /* A holder's end releases all that it held, whether somebody waits or not. */
 static void test_dead(void **state)
 {
@@ -440,7 +462,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(test_ids), TEST(test_nobody_waits), TEST(test_hand_over), TEST(test_order), TEST(test_time_out),
 		TEST(test_waiter_leaves), TEST(test_refused), TEST(test_credits), TEST(test_let_go),
-		TEST(test_lease), TEST(test_dead), TEST(test_forged), TEST(test_change), TEST(test_pull),
+		TEST(test_lease), TEST(test_lease_goes_on), TEST(test_dead), TEST(test_forged), TEST(test_change), TEST(test_pull),
 		TEST(test_turn), TEST(test_change_forgotten),
 	};
 
