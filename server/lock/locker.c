@@ -18,7 +18,9 @@
  * them, and the lock is handed over.  Still among them after the lease: it is
  * fenced (its connection is closed) and the lock released as of the dead.
  *
- * A word that names nobody (a client may write anything there) is released (9).
+ * A word that names nobody (a client may write anything there) is released (9), every second,
+ * as not all that it keeps waiting asks for it: expiry and eviction pass on to other keys, and
+ * must not have the holder of a lock fenced that nobody wants.
  *
  * Changes without a lock wait aside in the workers, which tell of those that a lock
  * keeps away for long.  The locker then looks after that stripe as if a client waited
@@ -44,6 +46,7 @@
 #define LOOK_MS 1   /* between two looks at the queues */
 #define LOOK_NS (LOOK_MS * 1000000ull / 2) /* at the least */
 #define REST_MS 500 /* where there are none */
+#define SWEEP_NS 1000000000ull /* a word of nobody stays for as long, and a bit */
 
 struct locker {
 	struct lockwords words; /* the thread's own, as is the next */
@@ -261,7 +264,7 @@ static void serve_all(struct lockwords *l, uint64_t now)
 static void *run(void *arg)
 {
 	struct locker *l = arg;
-	uint64_t served_ns = 0;
+	uint64_t served_ns = 0, swept_ns = 0;
 
 	while (!inbox_is_closed(&l->inbox)) {
 		take_messages(l);
@@ -270,6 +273,10 @@ static void *run(void *arg)
 		if (now - served_ns >= LOOK_NS) {
 			serve_all(&l->words, now);
 			served_ns = now;
+		}
+		if (now - swept_ns >= SWEEP_NS) {
+			l->words.wants_sweep = true;
+			swept_ns = now;
 		}
 		sweep_step(&l->sweep, now);
 	}

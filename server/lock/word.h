@@ -18,7 +18,7 @@ struct lockwords {
 	struct queues queues;
 	struct holders holders;
 	uint64_t looks; /* at holders, counted */
-	bool wants_sweep; /* a word named nobody: there may be more of them */
+	bool wants_sweep; /* there may be words that name nobody */
 	_Atomic uint64_t handovers, fenced, recovered; /* any thread reads */
 };
 

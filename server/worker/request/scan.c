@@ -120,12 +120,16 @@ static enum wire_status remove_one(struct request *r, const struct wire_key *key
 	struct store_change c = { .hash = hash_key(seed, key->key, key->key_bytes),
 				  .key = key->key,
 				  .key_bytes = key->key_bytes };
-	int status = store_remove(&w->store, &c, &result);
+	uint64_t report_ns = 0;
 
+	w->store.blocked = STORE_NOT_BLOCKED;
+	int status = store_remove(&w->store, &c, &result);
 	if (status == STORE_COMMIT) {
 		owed_add(&w->owed, w->store.commit, r->to, r->head, r->key, 0)->flush = later;
 		later->left++;
 	} else if (status == STORE_ASIDE) {
+		/* The client asks again; until then the locker looks who that is. */
+		deferred_report(w->server->locker, w->store.blocked, &report_ns, clock_ns());
 		return WIRE_EBUSY;
 	}
 	return WIRE_OK;

@@ -408,6 +408,42 @@ static void test_pull(void **state)
 	assert_int_equal(hear(b), WIRE_OK);
 }
 
+/* A lock in the way of a flush, whose holder holds nothing: it is asked. */
+static void test_flush(void **state)
+{
+	struct wire_request q = change_of(WIRE_PUT, "flushed", 0), flush = { .op = WIRE_FLUSH };
+	uint64_t end_ms = raw_now_ms() + PEER_PATIENCE_MS;
+	int status;
+
+	(void)state;
+	assert_int_equal(peer_ask(b, &q, "flushed", "value"), WIRE_OK);
+	assert_true(peer_lock_swap(a, stripe, 0, peer_token(c, ++tokens)));
+	do {
+		status = peer_ask(b, &flush, NULL, NULL);
+		flush.version = status == WIRE_OK ? b->reply.version : flush.version;
+	} while ((status == WIRE_EBUSY || flush.version) && raw_now_ms() < end_ms);
+	assert_int_equal(status, WIRE_OK);
+	assert_int_equal(peer_stat(d, "keys"), 0);
+	assert_int_equal(peer_lock_word(d, stripe), 0);
+}
+
+/* A word of nobody goes though nobody asks for the lock: here expiry passes it by. */
+static void test_nobody(void **state)
+{
+	struct wire_request q = change_of(WIRE_PUT, "expires", 0);
+
+	(void)state;
+	q.ttl_ms = 100;
+	uint64_t keys = peer_stat(d, "keys");
+	assert_int_equal(peer_ask(b, &q, "expires", "value"), WIRE_OK);
+	assert_true(peer_lock_swap(a, stripe, 0, layout_token(LAYOUT_LOCK_CONNECTION_MASK, 9)));
+	for (uint64_t end_ms = raw_now_ms() + PEER_PATIENCE_MS;
+	     peer_stat(d, "keys") > keys && raw_now_ms() < end_ms;)
+		;
+	assert_int_equal(peer_stat(d, "keys"), keys);
+	assert_int_equal(peer_lock_word(d, stripe), 0);
+}
+
 /* Where clients wait in a row, changes come in between. */
 static void test_turn(void **state)
 {
@@ -462,7 +498,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(test_ids), TEST(test_nobody_waits), TEST(test_hand_over), TEST(test_order), TEST(test_time_out),
 		TEST(test_waiter_leaves), TEST(test_refused), TEST(test_credits), TEST(test_let_go),
-		TEST(test_lease), TEST(test_lease_goes_on), TEST(test_dead), TEST(test_forged), TEST(test_change), TEST(test_pull),
+		TEST(test_lease), TEST(test_lease_goes_on), TEST(test_dead), TEST(test_forged), TEST(test_change), TEST(test_flush), TEST(test_nobody), TEST(test_pull),
 		TEST(test_turn), TEST(test_change_forgotten),
 	};
 
