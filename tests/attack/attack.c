@@ -18,6 +18,10 @@
  *	attack ADDR:PORT mute WHO			many requests, no room for the replies
  *	attack ADDR:PORT saturate WHO FILE		40 that list keys, a flood of requests, two
  *							that take no replies, until FILE is there
+ *	attack ADDR:PORT words WHO own|nobody FILE	that in all lock words, until FILE is
+ *							there; WHO -: where there are no users
+ *	attack ADDR:PORT passers FILE			strangers who come and go, until
+ *							FILE is there
  *	attack ADDR:PORT flood N SEED PROCESSES WHO
  *							messages that are malformed, or come
  *							when they must not
@@ -144,6 +148,10 @@ int main(int argc, char **argv)
 		attack_replay(&raw, argv[3]);
 	else if (!strcmp(argv[2], "greedy") && argc == 5)
 		attack_greedy(&raw, argv[3], argv[4]);
+	else if (!strcmp(argv[2], "words") && argc == 6)
+		attack_words(&raw, argv[3], argv[4], argv[5]);
+	else if (!strcmp(argv[2], "passers") && argc == 4)
+		attack_passers(&raw, argv[3]);
 	else if (!strcmp(argv[2], "mute") && argc == 4)
 		attack_mute(&raw, argv[3]);
 	else if (!strcmp(argv[2], "saturate") && argc == 5)

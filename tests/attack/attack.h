@@ -49,4 +49,8 @@ void attack_mute(struct raw *raw, const char *name);
 /* saturation.c: more than a worker can do, by peers that keep to their credits. */
 void attack_saturate(struct raw *raw, const char *name, const char *end);
 
+/* locks.c: the lock words.  `whose`: "own" or "nobody"; until there is a file of that path. */
+void attack_words(struct raw *raw, const char *name, const char *whose, const char *path);
+void attack_passers(struct raw *raw, const char *path);
+
 #endif
