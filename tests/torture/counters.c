@@ -217,7 +217,7 @@ static unsigned reap_all(pid_t *pid, unsigned clients, int options, int *failed)
 static unsigned run(pid_t *pid, unsigned clients, uint64_t *total, unsigned kills, unsigned seed,
 		    int *failed)
 {
-	uint64_t limit = 8 * *total; /* of work that is there for the kills */
+	uint64_t limit = 2 * *total; /* of work that is there for the kills */
 	unsigned killed = 0;
 
 	while (reap_all(pid, clients, WNOHANG, failed) == clients) {
