@@ -36,6 +36,7 @@ struct options {
 	struct namespace_options namespaces[NAMESPACES_MAX];
 	unsigned namespace_count;
 	bool evict;
+	bool wipe;
 };
 
 #endif

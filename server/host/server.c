@@ -106,6 +106,8 @@ static int make_table(struct server *s, struct err *err)
 		return err_set_errno(err, -1, errno, "can't allocate a protection domain");
 	if (table_new(s->verbs, s->options->memory_bytes, s->worker_count, &s->table, err))
 		return -1;
+	if (s->options->wipe)
+		region_set_wipe(s->table->region);
 	bind_memory(s);
 	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
 		return -1;

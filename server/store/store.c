@@ -17,6 +17,7 @@ int store_new(struct table *table, struct store **store, struct err *err)
 	if (!s)
 		return err_set(err, -1, "out of memory");
 	s->table = table;
+	s->wipes = region_wipes(table->region);
 	s->clock_start_ns = clock_ns();
 	int rc = expiry_new(&s->expiry);
 	if (!rc)

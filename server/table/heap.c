@@ -30,6 +30,7 @@ __attribute__((visibility("default"))) const char *malloc_conf = "retain:false";
 struct heap {
 	extent_hooks_t hooks; /* first: the hooks get its address */
 	struct region *region;
+	bool wipes;
 	bool packing; /* no extent more: see heap_alloc_packed; the heap's worker only */
 	unsigned arena;
 	unsigned tcache;
@@ -174,6 +175,7 @@ int heap_new(struct region *region, struct heap **heap)
 		return ENOMEM;
 	h->hooks = extent_hooks;
 	h->region = region;
+	h->wipes = region_wipes(region);
 	rc = create_arena(h);
 	if (rc != 0)
 		goto err_heap;
@@ -233,8 +235,18 @@ void *heap_alloc(struct heap *heap, size_t bytes)
 	return try_alloc(heap, bytes);
 }
 
+/* A slot that was overwritten by less has the rest of its last unit, too. */
+static void wipe(const struct heap *heap, void *ptr, size_t bytes)
+{
+	const size_t unit = (size_t)1 << LG_ALIGNMENT;
+
+	if (heap->wipes)
+		memset(ptr, 0, (bytes + unit - 1) & ~(unit - 1));
+}
+
 void heap_free(struct heap *heap, void *ptr, size_t bytes)
 {
+	wipe(heap, ptr, bytes);
 	if (bytes > SLAB_BYTES_MAX)
 		region_free(heap->region, ptr, whole_pages(bytes));
 	else
@@ -314,7 +326,7 @@ void *heap_alloc_packed(struct heap *heap, size_t bytes)
 
 void heap_free_packed(struct heap *heap, void *ptr, size_t bytes)
 {
-	(void)heap;
+	wipe(heap, ptr, bytes);
 	sdallocx(ptr, bytes, MALLOCX_LG_ALIGN(LG_ALIGNMENT) | MALLOCX_TCACHE_NONE);
 }
 

@@ -29,6 +29,9 @@ void heap_delete(struct heap **heap);
  * Only the heap's own worker may call heap_alloc.  heap_free may get memory of
  * any heap of the same region; `bytes` is what was asked for, or anything else
  * with the same heap_usable_bytes.
+ *
+ * Where the region says so (region_set_wipe), what is freed is zeroed: items are whole units,
+ * so what is behind `bytes` in the last of them is zeroed, too.
  */
 void *heap_alloc(struct heap *heap, size_t bytes);
 void heap_free(struct heap *heap, void *ptr, size_t bytes);

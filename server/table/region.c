@@ -37,6 +37,7 @@ struct region {
 	pthread_mutex_t lock;
 	_Atomic size_t used_bytes;
 	size_t reserve_bytes; /* set before heaps allocate */
+	bool wipes;           /* the same */
 	uint64_t *free_bits;
 	unsigned levels;
 	struct summary *level[LEVELS_MAX];
@@ -340,6 +341,16 @@ void region_set_reserve(struct region *r, size_t bytes)
 bool region_may_spare(const struct region *r, size_t bytes)
 {
 	return r->reserve_bytes + bytes <= r->pages * REGION_PAGE_BYTES;
+}
+
+void region_set_wipe(struct region *r)
+{
+	r->wipes = true;
+}
+
+bool region_wipes(const struct region *r)
+{
+	return r->wipes;
 }
 
 bool region_has_spare(const struct region *r, size_t bytes)

@@ -37,6 +37,10 @@ bool region_has_spare(const struct region *region, size_t bytes);
 /* Whether an empty region could hold so much beside the reserve. */
 bool region_may_spare(const struct region *region, size_t bytes);
 
+/* What is freed in it is zeroed; to be said before the first heap is made. */
+void region_set_wipe(struct region *region);
+bool region_wipes(const struct region *region);
+
 /*
  * A word for each page, where the owner of the page notes what it is; 0 at first.
  * Kept outside the region; any thread, without a lock: relaxed.

@@ -32,18 +32,31 @@ static void die(const char *what)
 	abort();
 }
 
-void fixture_new(struct fixture *f, uint64_t table_bytes, unsigned workers)
+static void make(struct fixture *f, uint64_t table_bytes, unsigned workers, bool wipe)
 {
 	struct err err = { .text = "" };
 
 	f->workers = workers;
-	if (table_new(&verbs_memory, table_bytes, workers, &f->table, &err) ||
-	    store_new(f->table, &f->store, &err))
+	if (table_new(&verbs_memory, table_bytes, workers, &f->table, &err))
+		die(err.text);
+	if (wipe)
+		region_set_wipe(f->table->region);
+	if (store_new(f->table, &f->store, &err))
 		die(err.text);
 	f->table->hash_seed = 42; /* what a test saw it sees again */
 	for (unsigned i = 0; i < workers; i++)
 		if (store_worker_init(&f->worker[i], f->store, i))
 			die("no heap");
+}
+
+void fixture_new(struct fixture *f, uint64_t table_bytes, unsigned workers)
+{
+	make(f, table_bytes, workers, false);
+}
+
+void fixture_new_wiping(struct fixture *f, uint64_t table_bytes, unsigned workers)
+{
+	make(f, table_bytes, workers, true);
 }
 
 void fixture_delete(struct fixture *f)

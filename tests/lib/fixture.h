@@ -21,6 +21,8 @@ struct fixture {
 
 /* The table's memory is shared with children.  Ends the test on an error. */
 void fixture_new(struct fixture *fixture, uint64_t table_bytes, unsigned workers);
+/* As of kvd --wipe. */
+void fixture_new_wiping(struct fixture *fixture, uint64_t table_bytes, unsigned workers);
 void fixture_delete(struct fixture *fixture);
 
 /* Until it is no longer in somebody's way (STORE_ASIDE); an enum wire_status. */

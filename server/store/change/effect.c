@@ -51,31 +51,47 @@ static void begin_in_place(struct store_worker *w, struct layout_item *item, uin
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
+/* The copy, for which nobody asks behind LIVE, and what the old item had beyond the new one. */
+static void wipe_in_place(struct store_worker *w, struct layout_item *item, uint64_t old_bytes,
+			  uint64_t copied_bytes)
+{
+	uint64_t bytes = item_bytes(item);
+
+	if (!w->store->wipes)
+		return;
+	state_store((struct layout_item *)w->scratch->item, 0);
+	memset(w->scratch->item, 0, copied_bytes);
+	if (old_bytes > bytes)
+		memset((uint8_t *)item + bytes, 0, old_bytes - bytes);
+}
+
 /* The value of a long item stays readable where it is: only its head is copied. */
 static void update_header(struct store_worker *w, const struct store_change *c, struct work *k)
 {
 	struct layout_item *item = k->old;
 	uint64_t bytes = item_bytes(item);
+	uint64_t copied = bytes < LAYOUT_INPLACE_BYTES_MAX ? bytes : LAYOUT_INPLACE_BYTES_MAX;
 
-	begin_in_place(w, item, layout_state_version(c->head->state),
-		       bytes < LAYOUT_INPLACE_BYTES_MAX ? bytes : LAYOUT_INPLACE_BYTES_MAX);
+	begin_in_place(w, item, layout_state_version(c->head->state), copied);
 	item->expiry_ms = c->head->expiry_ms;
 	item->checksum = c->head->checksum;
 	state_store(item, c->head->state);
+	wipe_in_place(w, item, bytes, copied);
 }
 
 static void update_in_place(struct store_worker *w, const struct store_change *c, struct work *k)
 {
 	struct store *s = w->store;
 	struct layout_item *item = k->old;
-	uint64_t version = next_version(s);
+	uint64_t version = next_version(s), old_bytes = item_bytes(item);
 
-	begin_in_place(w, item, version, item_bytes(item));
+	begin_in_place(w, item, version, old_bytes);
 	item->lengths = layout_lengths(c->value_bytes, c->key_bytes);
 	item->expiry_ms = c->expiry_ms;
 	memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
 	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
+	wipe_in_place(w, item, old_bytes, old_bytes);
 	heat_note(s->heat, table_offset(s->table, item));
 }
 
@@ -83,13 +99,15 @@ static void update_in_place(struct store_worker *w, const struct store_change *c
 static void overwrite(struct store_worker *w, const struct layout_item *image, struct work *k)
 {
 	struct layout_item *item = k->old;
+	uint64_t old_bytes = item_bytes(item);
 
-	begin_in_place(w, item, layout_state_version(image->state), item_bytes(item));
+	begin_in_place(w, item, layout_state_version(image->state), old_bytes);
 	item->lengths = image->lengths;
 	item->expiry_ms = image->expiry_ms;
 	memcpy(item->data, image->data, item_bytes(image) - sizeof *image);
 	item->checksum = image->checksum;
 	state_store(item, image->state);
+	wipe_in_place(w, item, old_bytes, old_bytes);
 }
 
 void work_replace(struct store_worker *w, struct work *k, struct layout_item *item,

@@ -8,6 +8,7 @@
 #define SERVER_STORE_ITEM_CONTEXT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "server/durable/queue.h"
@@ -30,6 +31,7 @@ struct store {
 	_Atomic uint64_t value_bytes; /* of all live items */
 	_Atomic uint64_t freed_bytes; /* of items, ever */
 	uint64_t clock_start_ns;
+	bool wipes; /* no byte of an old value stays where peers can READ it */
 	struct expiry *expiry;
 	struct expire *expire;
 	struct compact *compact;
