@@ -17,8 +17,8 @@
 #define QUIET_MS 30    /* that nothing comes in, where nothing may */
 #define PEERS 4u
 /* Enough for a slow machine to ask for figures under a lock. */
-#define LEASE "1500"
-#define LEASE_MS 1500u
+#define LEASE "4000"
+#define LEASE_MS 4000u
 
 static struct kvd kvd;
 static struct peer peer[PEERS];
