@@ -64,7 +64,7 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 	static const char *const targets[] = { "stderr", "syslog", "journal", NULL };
 
 	*o = (struct options){ .listen = "127.0.0.1:7480", .memory_bytes = 1ull << 30,
-			       .connections = 2500, .handshakes = 1000, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO,
+			       .handshakes = 1000, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO,
 			       .durable = { .durability = UNSET, .lag_ms = UNSET } };
 	const struct opt all[] = {
 		{ "listen", 'l', OPT_STRING, &o->listen, 0, 0, NULL, "ADDR[:PORT],...",
@@ -81,7 +81,7 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		{ "poll", 'p', OPT_CHOICE, &o->poll, 0, 0, polls, "HOW",
 		  "workers wait: adaptive, busy or event (adaptive)" },
 		{ "connections", 'c', OPT_INT, &o->connections, 1, 100000, NULL, "N",
-		  "connections at the most (2500)" },
+		  "connections at the most (2500, if the device has room)" },
 		{ "lease", 0, OPT_INT, &o->lease_ms, 10, 3600000, NULL, "MS",
 		  "how long a wanted lock is held (10000)" },
 		{ "users", 'u', OPT_STRING, &o->users, 0, 0, NULL, "FILE",

@@ -26,15 +26,12 @@
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/conn_set.h"
+#include "server/worker/reply.h"
 #include "server/worker/context.h"
 #include "server/worker/rx.h"
 #include "server/worker/worker.h"
 
-#define CREDITS_DEFAULT 32u
-#define CREDITS_MAX 129u /* of libkvd: 128 operations, and an unlock */
-#define PULL_SENDS 8u
-#define UNSIGNALED_SENDS 32u /* twice what reply.c posts from signal to signal */
-#define WAIT_NS_MAX 3000000000ull /* three times what ending one takes at the most */
+#define WAIT_NS_MAX 3000000000ull /* as long as ending one takes at the most: drain.c */
 
 static void refuse(struct server *s, struct rdma_cm_id *id, enum wire_refusal why,
 		   uint32_t limit)
@@ -69,14 +66,27 @@ static enum wire_refusal check_request(const struct rdma_cm_event *e,
 	return request->version == WIRE_VERSION ? WIRE_ACCEPTED : WIRE_REFUSED_VERSION;
 }
 
-static struct worker *choose_worker(const struct server *s)
+static uint32_t credits_of(const struct wire_connect *request)
 {
-	struct worker *best = s->worker[0];
+	uint32_t credits = request->depth ? request->depth : CREDITS_DEFAULT;
 
-	for (unsigned i = 1; i < s->worker_count; i++)
-		if (atomic_load(&worker_conn_set(s->worker[i])->load) <
-		    atomic_load(&worker_conn_set(best)->load))
-			best = s->worker[i];
+	return credits < CREDITS_MAX ? credits : CREDITS_MAX;
+}
+
+/* The one with the fewest connections, of those whose completion queue has places for all that
+ * this one may post; NULL: none has. */
+static struct worker *choose_worker(const struct server *s, uint32_t depth)
+{
+	struct worker *best = NULL;
+
+	for (unsigned i = 0; i < s->worker_count; i++) {
+		struct worker *w = s->worker[i];
+		const struct conn_set *set = worker_conn_set(w);
+		if (worker_queues(w)->places - set->places < depth)
+			continue;
+		if (!best || set->load < worker_conn_set(best)->load)
+			best = w;
+	}
 	return best;
 }
 
@@ -91,12 +101,11 @@ static int new_qp(struct conn *c, const struct worker_queues *w, uint8_t peer_rd
 		.recv_cq = w->cq,
 		.srq = w->srq,
 		.context = c,
-		.send_depth = 2 * c->credits + PULL_SENDS + UNSIGNALED_SENDS,
+		.send_depth = c->depth,
 		.send_sge = 1,
 		.inline_bytes = 256,
 	};
 
-	q->depth = config.send_depth;
 	c->rd_atom = s->limits.rd_atom < 16 ? s->limits.rd_atom : 16;
 	c->qp = link_qp_new(s->verbs, &config, &q->inline_bytes, err);
 	if (!c->qp)
@@ -108,6 +117,8 @@ static int new_qp(struct conn *c, const struct worker_queues *w, uint8_t peer_rd
 		return -1;
 	}
 	q->qp = c->qp;
+	q->has_inline = q->inline_bytes >= REPLY_SHORT_BYTES;
+	c->qp_num = c->qp->qp_num;
 	return 0;
 }
 
@@ -128,9 +139,9 @@ static struct conn *new_conn(struct server *s, struct worker *w, struct rdma_cm_
 	c->set = worker_conn_set(w);
 	c->id = id;
 	c->number = ++s->host->conn_last_number;
-	c->credits = request->depth ? request->depth : CREDITS_DEFAULT;
-	if (c->credits > CREDITS_MAX)
-		c->credits = CREDITS_MAX;
+	c->credits = credits_of(request);
+	c->depth = sendq_depth(c->credits);
+	c->sendq.slots = sendq_slots(c->credits);
 	c->handshake.depth = request->depth;
 	c->handshake.space = request->space;
 	c->handshake.nowhere = request->space != s->space;
@@ -143,6 +154,19 @@ static struct conn *new_conn(struct server *s, struct worker *w, struct rdma_cm_
 	return c;
 }
 
+/* The device's completion queues are smaller than --connections times the longest queue. */
+static void refuse_crowded(struct server *s, struct rdma_cm_id *id, uint32_t credits)
+{
+	struct addr peer;
+
+	addr_from(&peer, rdma_get_peer_addr(id));
+	log_limited(LOG_LEVEL_WARN, "no place in a completion queue",
+		    "refused %s: no worker's completion queue has places for %u requests in flight "
+		    "more: the device has no longer ones, start kvd with more --workers", peer.text,
+		    credits);
+	refuse(s, id, WIRE_REFUSED_RESOURCES, 0);
+}
+
 static void accept_conn(struct server *s, struct rdma_cm_id *id,
 			const struct wire_connect *request, const struct rdma_conn_param *asked)
 {
@@ -150,7 +174,11 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 				      .flags = gate_has_users(s->gate) ? WIRE_ACCEPT_USERS : 0 };
 	struct rdma_conn_param param;
 	struct err err = { "out of memory" };
-	struct worker *w = choose_worker(s);
+	struct worker *w = choose_worker(s, sendq_depth(credits_of(request)));
+	if (!w) {
+		refuse_crowded(s, id, credits_of(request));
+		return;
+	}
 	const struct worker_queues *queues = worker_queues(w);
 	struct conn *c = new_conn(s, w, id, request);
 	uint8_t peer = asked->initiator_depth < s->limits.rd_atom ? asked->initiator_depth
@@ -173,7 +201,8 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	id->context = c;
 	conns_add(s, c);
 	atomic_fetch_add(&s->pending, 1);
-	atomic_fetch_add(&c->set->load, 1);
+	c->set->load++;
+	c->set->places += c->depth;
 	commands_post(c->commands, &(struct command){ .kind = CMD_ADOPT, .conn = c });
 	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
 	if (s->verbs->accept(id, &param)) {

@@ -11,6 +11,8 @@
 #include "server/durable/options.h"
 #include "server/host/namespace.h"
 
+#define CONNECTIONS_DEFAULT 2500u
+
 struct options {
 	const char *listen;
 	const char *device;
@@ -18,7 +20,7 @@ struct options {
 	uint64_t memory_bytes;
 	int workers;
 	int poll;
-	int connections;
+	int connections; /* 0: CONNECTIONS_DEFAULT, or as many as the device has room for */
 	int lease_ms;
 	const char *users;
 	const char *user; /* to become; NULL: stay who it is */

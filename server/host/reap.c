@@ -3,7 +3,8 @@
  * A connection ends.
  *
  * DISCONNECTED, an error of its queue pair, or a limit -> the worker is told, drains it
- * and gives it back -> it is destroyed by the main thread.
+ * and gives it back -> it is destroyed by the main thread.  One that can't be drained is given
+ * back twice: its queue pair is destroyed in between (server/worker/drain.c).
  *
  * Limits: on the time until a good hello (HELLO_NS_MAX), and on the time that replies may
  * wait for a peer to take them (STUCK_NS_MAX).
@@ -22,6 +23,7 @@
 #include "server/lock/locker.h"
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
+#include "server/worker/conn_set.h"
 #include "server/worker/context.h"
 #include "server/worker/fate.h"
 
@@ -40,12 +42,24 @@ void burial_order(struct conn *c)
 		log_error("can't wake the main thread: %s", strerror(errno));
 }
 
-void burial_one(struct conn *c)
+static void destroy_qp(struct conn *c)
 {
 	const struct verbs *v = c->server->verbs;
 
 	v->disconnect(c->id);
 	v->destroy_qp(c->qp);
+	c->qp = NULL;
+	/* What it could put into its worker's completion queue it can't any more. */
+	c->set->load--;
+	c->set->places -= c->depth;
+}
+
+void burial_one(struct conn *c)
+{
+	const struct verbs *v = c->server->verbs;
+
+	if (c->qp)
+		destroy_qp(c);
 	/* Only now can nothing that it sent take effect any more. */
 	if (c->server->locker)
 		locker_dead(c->server->locker, &c->lock_note);
@@ -54,6 +68,16 @@ void burial_one(struct conn *c)
 		fates_keep(c->server->fates, c->connection_id, c->sendq.fate);
 	conns_remove(c);
 	free(c);
+}
+
+/* Its worker frees what completions would have freed, and gives it back again. */
+static void cut_off(struct conn *c)
+{
+	struct commands *commands = c->commands;
+
+	destroy_qp(c);
+	atomic_store(&c->is_cut_off, true);
+	commands_wake(commands);
 }
 
 void burial_all(struct host *h)
@@ -67,7 +91,10 @@ void burial_all(struct host *h)
 	pthread_mutex_unlock(&h->done_lock);
 	for (; c; c = next) {
 		next = c->next;
-		burial_one(c);
+		if (c->is_given_up && c->qp)
+			cut_off(c);
+		else
+			burial_one(c);
 	}
 	arrivals_go_on(h);
 }

@@ -171,12 +171,26 @@ void server_tell_rkeys(struct server *s)
 		       s->limits.atomics ? s->table->locks_mr->rkey : 0);
 }
 
+/* --connections, or as many as the device has room for. */
+static unsigned connections_of(const struct server *s)
+{
+	unsigned fit = worker_conns_fit(s) * s->worker_count;
+
+	if (s->options->connections)
+		return (unsigned)s->options->connections;
+	if (fit >= CONNECTIONS_DEFAULT)
+		return CONNECTIONS_DEFAULT;
+	log_info("connections at the most: %u, as the completion queues of %s have %u entries (more "
+		 "--workers have more of them)", fit, s->ctx->device->name, s->limits.cqe_max);
+	return fit;
+}
+
 int server_new(struct server *s, struct err *err)
 {
 	s->worker_count = s->options->workers ? (unsigned)s->options->workers : default_workers();
 	s->worker_first = s->host->worker_count;
 	s->poll = (enum poll_policy)s->options->poll;
-	s->connections_max = (unsigned)s->options->connections;
+	s->connections_max = connections_of(s);
 	s->slow_ms = (unsigned)s->options->slow_ms;
 	s->timed = s->options->metrics || s->slow_ms;
 	s->hooks.done = burial_order;

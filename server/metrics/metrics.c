@@ -311,7 +311,7 @@ static void add_connections(FILE *f, struct server *s)
 {
 	gauge(f, "kvd_connections", "Connections that are served.", atomic_load(&s->connections));
 	gauge(f, "kvd_connections_limit", "Connections at the most, as of --connections.",
-	      (uint64_t)s->options->connections);
+	      s->connections_max);
 	counter(f, "kvd_connections_refused_total", "Connections that were refused.",
 		atomic_load(&s->refused));
 	counter(f, "kvd_requests_forbidden_total", "Requests that their user may not make.",

@@ -9,8 +9,6 @@
 #include "server/worker/conn_set.h"
 #include "server/worker/context.h"
 
-#define CLOSE_NS_MAX 1000000000ull
-
 void conn_close(struct conn *c, const char *reason)
 {
 	struct server *s = c->server;
@@ -23,9 +21,10 @@ void conn_close(struct conn *c, const char *reason)
 				  memory_order_relaxed);
 	__atomic_store_n(&c->state, CONN_CLOSING, __ATOMIC_RELAXED); /* conn_is_pending() looks */
 	c->sendq.closing = true;
-	c->close_ns = clock_ns() + CLOSE_NS_MAX;
+	c->close_ns = clock_ns();
 	link_qp_set_error(s->verbs, c->qp);
-	c->set->closing++;
+	c->closing_next = c->set->closing;
+	c->set->closing = c;
 }
 
 void conn_close_malformed(struct conn *c, const char *wrong)
@@ -47,7 +46,8 @@ void conn_drop(struct conn *c, const char *reason)
 
 void conn_cut(struct conn *c, const char *reason)
 {
-	link_qp_set_error(c->server->verbs, c->qp);
+	if (c->qp)
+		link_qp_set_error(c->server->verbs, c->qp);
 	conn_drop(c, reason);
 }
 

@@ -23,10 +23,12 @@ struct conn {
 	struct commands *commands; /* its worker's, as is conn_set */
 	struct conn_set *set;
 	struct rdma_cm_id *id;
-	struct ibv_qp *qp;
+	struct ibv_qp *qp; /* NULL: destroyed */
+	uint32_t qp_num;
 	struct addr peer;
 	uint64_t number; /* of all that arrived: for the log */
 	uint32_t credits;
+	uint32_t depth; /* of its send queue: places in the completion queue that it may need */
 	uint8_t rd_atom;
 	uint64_t since_ns;
 	struct conn *next; /* of the list that it is in */
@@ -45,6 +47,7 @@ struct conn {
 	_Atomic(const char *) drop_reason; /* set before `disconnected` */
 	atomic_bool disconnected; /* partner: drain_collect */
 	atomic_bool last_wqe;
+	atomic_bool is_cut_off; /* its queue pair is destroyed; partner: drain_collect */
 	struct locker_note *lock_note; /* of its end; NULL: there is no locker */
 	/* Set by the locker: it does not know the connection any more. */
 	atomic_bool lock_idle;
@@ -52,8 +55,12 @@ struct conn {
 	/* Worker only, from here. */
 	struct sendq sendq;
 	bool draining; /* closing, and what it left with others is forgotten */
+	bool is_marked;    /* the marker is posted, or could not be */
+	bool is_flushed;   /* nothing of it is in the completion queue any more */
+	bool is_given_up;  /* its queue pair is to be destroyed as it is */
+	uint64_t flushed_at; /* where the marker could not be posted: completions of the worker */
 	uint32_t hello_id;
-	uint64_t close_ns; /* give up waiting at */
+	uint64_t close_ns; /* since when it closes */
 	struct layout_item *copy; /* of a WIRE_GET */
 	uint64_t held_addr;       /* the tokens that the client says it holds */
 	uint32_t held_rkey;
@@ -61,6 +68,7 @@ struct conn {
 	bool takes_notices;
 	uint64_t look; /* for which it is read */
 	struct conn *map_next;    /* by queue pair number */
+	struct conn *closing_next;
 	struct conn *set_next, **set_prev;
 };
 

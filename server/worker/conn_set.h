@@ -10,9 +10,12 @@
 struct conn_set {
 	struct conn *map[CONN_MAP]; /* by queue pair number */
 	struct conn *first;
+	struct conn *closing; /* of them, those that end, by closing_next */
 	uint32_t credits; /* of all of them */
-	unsigned closing;
-	_Atomic unsigned load; /* main thread adds, worker subtracts */
+	/* Main thread: whose queue pairs there are, and places in the completion queue that
+	 * are theirs. */
+	unsigned load;
+	uint32_t places;
 };
 
 #endif

@@ -26,7 +26,9 @@ struct server;
 
 /* What a worker asks of those above it. */
 struct server_hooks {
-	/* The connection is drained: it is the main thread's again. */
+	/* The connection is drained: it is the main thread's again.  One that is given up: the
+	 * main thread destroys its queue pair, sets `is_cut_off`, and wakes the worker; the
+	 * second call is as above. */
 	void (*done)(struct conn *conn);
 	/* Whether a connection is not yet destroyed. */
 	bool (*knows)(struct server *server, uint64_t connection_id);

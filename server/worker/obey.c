@@ -16,7 +16,7 @@ static void read_held(struct worker *w, struct conn *c, uint64_t look)
 	struct sendq *q = &c->sendq;
 	struct ibv_send_wr *bad;
 
-	if (c->reads_held || !c->held_rkey || q->used >= q->depth)
+	if (c->reads_held || !c->held_rkey)
 		return;
 	struct txbuf *tx = tx_take(&w->tx, q);
 	if (!tx)
@@ -36,7 +36,7 @@ static void read_held(struct worker *w, struct conn *c, uint64_t look)
 		return;
 	}
 	q->unsignaled = 0;
-	q->used++;
+	sendq_wait(q);
 	c->reads_held = true;
 	c->look = look;
 }
@@ -46,21 +46,34 @@ void worker_got_held(struct worker *w, struct txbuf *tx, const struct ibv_wc *wc
 	struct conn *c = tx->to->conn;
 
 	c->reads_held = false;
+	sendq_waited(tx->to);
 	if (wc->status == IBV_WC_SUCCESS)
 		locker_held(w->server->locker, c->sendq.connection_id, c->look,
 			    (const struct layout_held *)tx->data);
 	tx_release(&w->tx, tx);
 }
 
-static void answer_for(struct worker *w, const struct command *m)
+/* A short answer to what was begun, which has its place; all buffers may be those of replies of
+ * this round. */
+static struct txbuf *new_answer(struct worker *w, struct conn *c, const struct wire_request *q,
+				enum wire_status status)
 {
-	struct txbuf *tx = m->conn->state == CONN_CLOSING
-				? NULL
-				: reply_new(&w->tx, &m->conn->sendq, &m->request, m->status);
+	struct txbuf *tx = reply_new(&w->tx, &c->sendq, q, status);
 
 	if (tx)
+		return tx;
+	reply_flush(&w->tx);
+	return reply_new(&w->tx, &c->sendq, q, status);
+}
+
+static void answer_for(struct worker *w, const struct command *m)
+{
+	if (m->conn->state == CONN_CLOSING)
+		return;
+	struct txbuf *tx = new_answer(w, m->conn, &m->request, m->status);
+	if (tx)
 		reply_send(&w->tx, tx, 0);
-	else if (m->conn->state != CONN_CLOSING)
+	else
 		conn_close(m->conn, "no buffer for the answer to a lock request");
 }
 
@@ -73,8 +86,8 @@ static void deny(struct worker *w, uint64_t number)
 		c = c->set_next;
 	if (!c || c->state != CONN_DENIED)
 		return;
-	struct txbuf *tx = reply_new(&w->tx, &c->sendq, &(struct wire_request){ .request_id = c->hello_id,
-								.op = WIRE_HELLO }, WIRE_EDENIED);
+	struct txbuf *tx = new_answer(w, c, &(struct wire_request){ .request_id = c->hello_id,
+								    .op = WIRE_HELLO }, WIRE_EDENIED);
 	if (tx)
 		reply_send(&w->tx, tx, 0);
 }
@@ -85,13 +98,14 @@ static void give_notice(struct worker *w, enum wire_notice notice)
 	const struct wire_request none = { .request_id = WIRE_NOTICE_ID };
 
 	for (struct conn *c = w->conns.first; c; c = c->set_next) {
-		struct txbuf *tx = c->state == CONN_READY && c->takes_notices
-					? reply_new(&w->tx, &c->sendq, &none, (enum wire_status)notice)
-					: NULL;
-		if (!tx)
+		if (c->state != CONN_READY || !c->takes_notices)
 			continue;
 		c->sendq.outstanding++;
-		reply_send(&w->tx, tx, 0);
+		if (reply_may(&w->tx, &c->sendq, false))
+			reply_send(&w->tx, reply_new(&w->tx, &c->sendq, &none,
+						     (enum wire_status)notice), 0);
+		else
+			c->sendq.outstanding--;
 	}
 }
 

@@ -2,8 +2,11 @@
 /*
  * What a worker receives.
  *
- * A request that another worker or a lock holder is in the way of is set aside with its
- * buffer and tried again; when too many are aside, or for too long, it is answered "busy".
+ * A request that another worker or a lock holder is in the way of, or whose reply has no place
+ * yet, is set aside with its buffer and tried again.  When too many are aside, or for too long,
+ * it is answered "busy".  A connection may have as many aside as it leaves room for others'.
+ * So each request is answered, but for those of a peer that asks for more and takes no
+ * reply: its connection ends.
  */
 #include "common/clock.h"
 #include "server/worker/conn.h"
@@ -18,10 +21,16 @@
 static void set_aside(struct worker *w, struct conn *c, uint32_t buffer, uint32_t bytes)
 {
 	uint64_t now = w->timings.begun_ns ? w->timings.begun_ns : clock_ns();
+	struct deferred *d = &w->deferred;
 
-	if (deferred_add(&w->deferred, c, buffer, bytes, now))
+	if (c->sendq.aside < d->max - d->count && deferred_add(d, c, buffer, bytes, now)) {
+		c->sendq.aside++;
 		return;
-	request_answer_busy(w, c, rx_buffer(&w->rx, buffer));
+	}
+	if (!w->tx.free)
+		reply_flush(&w->tx);
+	if (!request_answer_busy(w, c, rx_buffer(&w->rx, buffer)))
+		conn_close(c, "it asks for more, and takes none of its replies");
 	rx_release(&w->rx, buffer);
 }
 
@@ -33,18 +42,26 @@ struct round {
 
 static enum request_fate retry_one(struct worker *w, struct deferred_request *d, uint64_t now)
 {
-	if (d->conn->state == CONN_CLOSING)
+	struct sendq *q = &d->conn->sendq;
+
+	if (q->closing)
 		return REQUEST_DONE;
-	w->timings.begun_ns = w->server->timed ? d->since_ns : 0;
-	if (now - d->since_ns > ASIDE_NS_MAX) {
-		request_answer_busy(w, d->conn, rx_buffer(&w->rx, d->buffer));
-		return REQUEST_DONE;
+	q->aside--;
+	if (!reply_may(&w->tx, q, false)) {
+		q->aside++;
+		return REQUEST_ASIDE;
 	}
+	w->timings.begun_ns = w->server->timed ? d->since_ns : 0;
+	if (now - d->since_ns > ASIDE_NS_MAX &&
+	    request_answer_busy(w, d->conn, rx_buffer(&w->rx, d->buffer)))
+		return REQUEST_DONE;
 	w->store.blocked = STORE_NOT_BLOCKED;
 	enum request_fate fate =
 		request_handle(w, d->conn, rx_buffer(&w->rx, d->buffer), d->bytes, NULL);
-	if (fate == REQUEST_ASIDE)
-		deferred_report(w->server->locker, w->store.blocked, &d->report_ns, now);
+	if (fate == REQUEST_DONE)
+		return fate;
+	q->aside++;
+	deferred_report(w->server->locker, w->store.blocked, &d->report_ns, now);
 	return fate;
 }
 

@@ -4,8 +4,9 @@
  * requests is handled, posted with one doorbell per connection at its end.
  *
  * Selective signalling: a reply is signalled if its buffer is not inline, or if
- * SIGNAL_EVERY went without; its completion gives back the send queue slots of
- * all before it.  A reply that finds no slot waits in the chain.
+ * SIGNAL_EVERY went without; its completion gives back the send queue's places of
+ * all before it.  A reply has its place from reply_send() on, or its request was not
+ * begun: reply_may().
  */
 #include "server/worker/reply.h"
 
@@ -28,9 +29,11 @@ int tx_init(struct tx *t, uint32_t count, uint8_t *memory, size_t stride_bytes)
 	t->buffers = calloc(count, sizeof *t->buffers);
 	if (!t->buffers)
 		return ENOMEM;
+	t->count = t->free_count = count;
 	for (uint32_t i = 0; i < count; i++) {
 		t->buffers[i].data = memory + i * stride_bytes;
-		tx_release(t, &t->buffers[i]);
+		t->buffers[i].next = t->free;
+		t->free = &t->buffers[i];
 	}
 	return 0;
 }
@@ -47,14 +50,19 @@ struct txbuf *tx_take(struct tx *t, struct sendq *to)
 	if (!b)
 		return NULL;
 	t->free = b->next;
+	t->free_count--;
 	b->to = to;
+	to->held++;
 	return b;
 }
 
 void tx_release(struct tx *t, struct txbuf *b)
 {
+	b->to->held--;
+	b->to = NULL;
 	b->next = t->free;
 	t->free = b;
+	t->free_count++;
 }
 
 struct txbuf *reply_new(struct tx *t, struct sendq *to, const struct wire_request *req,
@@ -85,6 +93,7 @@ void reply_send(struct tx *t, struct txbuf *b, size_t payload_bytes)
 		tx_release(t, b);
 		return;
 	}
+	q->used++;
 	b->sge = (struct ibv_sge){
 		.addr = (uintptr_t)b->data,
 		.length = (uint32_t)(sizeof(struct wire_reply) + payload_bytes),
@@ -101,9 +110,6 @@ void reply_send(struct tx *t, struct txbuf *b, size_t payload_bytes)
 		t->dirty = q;
 	}
 }
-
-/* So many that a reply stays inline. */
-#define NEWS_MAX 12u
 
 /* A change's: fills in its result, notes its fate, and adds what is new. */
 static void send_result(struct tx *t, struct txbuf *b, const struct store_result *result)
@@ -160,12 +166,10 @@ static void prepare(struct sendq *q, struct txbuf *b)
 		.send_flags = (small ? IBV_SEND_INLINE : 0) | (signal ? IBV_SEND_SIGNALED : 0),
 	};
 	q->unsignaled++;
-	q->used++;
 	if (signal) {
-		b->wr.wr_id = wr_pack(b, WR_TX, q->unsignaled);
+		b->wr.wr_id = wr_pack(b, WR_TX, q->unsignaled + 1);
 		q->unsignaled = 0;
-		if (!q->sends++)
-			atomic_store_explicit(&q->stuck_ns, clock_ns(), memory_order_relaxed);
+		sendq_wait(q);
 	}
 }
 
@@ -178,38 +182,37 @@ static void drop_chain(struct tx *t, struct sendq *q)
 	}
 }
 
-/* Posts what fits of a connection's chain; true if all went. */
-static bool flush_conn(struct tx *t, struct sendq *q)
+/* Posts a connection's chain: each has its place. */
+static void flush_conn(struct tx *t, struct sendq *q)
 {
-	struct txbuf *first = q->chain, *end = first, *last = NULL, *next;
-	struct ibv_send_wr *bad;
+	struct txbuf *first = q->chain, *next;
+	struct ibv_send_wr *bad = NULL;
+	bool posted = true;
 
 	if (q->closing) {
 		drop_chain(t, q);
-		return true;
+		return;
 	}
-	for (; end && q->used < q->depth; end = end->next) {
-		prepare(q, end);
-		if (last)
-			last->wr.next = &end->wr;
-		last = end;
+	q->chain = NULL;
+	for (struct txbuf *b = first; b; b = b->next) {
+		prepare(q, b);
+		b->wr.next = b->next ? &b->next->wr : NULL;
 	}
-	if (!last)
-		return !q->chain;
-	q->chain = end;
 	int rc = ibv_post_send(q->qp, &first->wr, &bad);
-	for (struct txbuf *b = first; b != end; b = next) {
-		next = b->next;
-		if (!(b->wr.send_flags & IBV_SEND_SIGNALED))
-			tx_release(t, b);
-	}
 	if (rc) {
 		log_limited(LOG_LEVEL_ERROR, "posting a reply failed", "posting a reply to %s failed: %s",
 			    q->peer, strerror(rc));
 		conn_close(q->conn, "replies can't be posted");
-		drop_chain(t, q);
 	}
-	return !q->chain;
+	for (struct txbuf *b = first; b; b = next) {
+		next = b->next;
+		posted &= !rc || &b->wr != bad;
+		bool signal = b->wr.send_flags & IBV_SEND_SIGNALED;
+		if (signal && !posted)
+			sendq_waited(q); /* no completion comes of it */
+		if (!signal || !posted)
+			tx_release(t, b);
+	}
 }
 
 void reply_flush(struct tx *t)
@@ -220,19 +223,19 @@ void reply_flush(struct tx *t)
 	for (; q; q = next) {
 		next = q->dirty_next;
 		q->is_dirty = false;
-		if (!flush_conn(t, q)) {
-			q->is_dirty = true;
-			q->dirty_next = t->dirty;
-			t->dirty = q;
-		}
+		flush_conn(t, q);
 	}
 }
 
 void reply_completed(struct tx *t, struct txbuf *b)
 {
-	struct sendq *q = b->to;
-
-	/* The main thread drops who takes nothing for a while. */
-	atomic_store_explicit(&q->stuck_ns, --q->sends ? clock_ns() : 0, memory_order_relaxed);
+	sendq_waited(b->to);
 	tx_release(t, b);
+}
+
+void reply_forget(struct tx *t, const struct sendq *q)
+{
+	for (uint32_t i = 0; i < t->count; i++)
+		if (t->buffers[i].to == q)
+			tx_release(t, &t->buffers[i]);
 }

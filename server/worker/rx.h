@@ -25,6 +25,7 @@ struct worker_queues {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq; /* its context is the worker */
 	uint32_t rx_count;   /* receives, at the most */
+	uint32_t places;     /* in cq, for sends: a connection takes as many as it can post */
 };
 
 struct rx {

@@ -39,9 +39,13 @@ static void sent(struct worker *w, const struct ibv_wc *wc)
 {
 	void *ptr = wr_ptr(wc->wr_id);
 	enum wr_kind kind = wr_kind(wc->wr_id);
-	struct sendq *q = kind == WR_PULL ? pull_sendq(ptr) : ((struct txbuf *)ptr)->to;
 
-	q->used -= wr_count(wc->wr_id);
+	if (kind == WR_MARKER) {
+		drain_marked(ptr);
+		return;
+	}
+	struct sendq *q = kind == WR_PULL ? pull_sendq(ptr) : ((struct txbuf *)ptr)->to;
+	q->used -= wr_count(wc->wr_id) - 1;
 	if (wc->status != IBV_WC_SUCCESS)
 		conn_close(q->conn, ibv_wc_status_str(wc->status));
 	if (kind == WR_TX)
@@ -122,6 +126,7 @@ static int poll_batch(struct worker *w)
 
 	if (n <= 0)
 		return n;
+	w->polled += (unsigned)n;
 	uint64_t now = clock_ns();
 	w->tx.clock_ms = store_clock_ms_at(w->server->store, now);
 	b.hashed[0] = false;
@@ -199,7 +204,7 @@ static int wait_batch(struct worker *w)
 /* Collects what is drained, takes commands, buries. */
 static void look_after_conns(struct worker *w, bool idle)
 {
-	struct conn *drained = drain_collect(w, idle);
+	struct conn *drained = w->conns.closing ? drain_collect(w, idle) : NULL;
 
 	if (!drained)
 		return;
@@ -245,14 +250,15 @@ static void *run(void *arg)
 		if (atomic_load_explicit(&w->commands.poked, memory_order_relaxed)) {
 			atomic_store(&w->commands.poked, false);
 			worker_take_commands(w);
-			look_after_conns(w, n == 0);
-		} else if (w->conns.closing) {
-			look_after_conns(w, n == 0);
+			drain_look(w);
 		}
+		look_after_conns(w, n == 0);
 		if (w->store.commits)
 			intake_committed(w);
-		if (w->deferred.count)
+		if (w->deferred.count) {
+			drain_room(w);
 			intake_retry(w);
+		}
 		pulls_retry(&w->pulls);
 		if (expire_is_due(w->server->store))
 			expire_step(&w->store, clock_ns());
@@ -273,6 +279,50 @@ static void *run(void *arg)
 
 /* ---------------------------------------------------------- start and stop */
 
+static uint32_t rx_count_of(const struct server *s)
+{
+	return RX_COUNT < s->limits.srq_wr_max ? RX_COUNT : s->limits.srq_wr_max;
+}
+
+/* Places for sends in the longest completion queue that the device has. */
+static uint32_t places_most(const struct server *s)
+{
+	uint32_t rx_count = rx_count_of(s);
+
+	return s->limits.cqe_max > rx_count ? s->limits.cqe_max - rx_count : 0;
+}
+
+unsigned worker_conns_fit(const struct server *s)
+{
+	return places_most(s) / sendq_depth(CREDITS_ORDINARY);
+}
+
+/*
+ * The completion queue has a place for each receive, and for each work request that the
+ * connections may have posted: in an error each makes a completion, signalled or not, and one
+ * without a place would be the end of the queue.  It is made for connections with as many
+ * requests in flight as there may be.  Where the device has no queue as long, it has to do for
+ * ordinary ones; who asks for more is refused once there is no place (server/host/accept.c).
+ * 0, or -1 after setting err.
+ */
+static int size_queues(struct worker *w, struct err *err)
+{
+	const struct server *s = w->server;
+	unsigned conns = (s->connections_max + s->worker_count - 1) / s->worker_count;
+	uint64_t want = (uint64_t)conns * sendq_depth(CREDITS_MAX);
+	unsigned fit = worker_conns_fit(s);
+
+	w->queues.places = (uint32_t)(want < places_most(s) ? want : places_most(s));
+	if (conns <= fit)
+		return 0;
+	return err_set(err, -1, "%s%s%s--connections %u, with %u worker%s: the longest completion queue "
+		       "of %s has %u entries, which is enough for %u connections a worker: lower "
+		       "--connections to %u, or raise --workers to %u", *s->name ? "namespace " : "",
+		       s->name, *s->name ? ": " : "", s->connections_max, s->worker_count,
+		       s->worker_count == 1 ? "" : "s", s->ctx->device->name, s->limits.cqe_max, fit,
+		       fit * s->worker_count, fit ? (s->connections_max + fit - 1) / fit : 0);
+}
+
 static int new_queues(struct worker *w, struct err *err)
 {
 	struct server *s = w->server;
@@ -280,10 +330,11 @@ static int new_queues(struct worker *w, struct err *err)
 	struct worker_queues *q = &w->queues;
 	struct ibv_srq_init_attr srq = { .srq_context = w,
 					 .attr = { .max_wr = q->rx_count, .max_sge = 1 } };
-	uint32_t cqe = q->rx_count + s->connections_max / s->worker_count * 128 + 128;
+	uint32_t cqe;
 
-	if (cqe > s->limits.cqe_max)
-		cqe = s->limits.cqe_max;
+	if (size_queues(w, err))
+		return -1;
+	cqe = q->rx_count + q->places;
 	q->channel = v->create_comp_channel(s->ctx);
 	/* A bell without an event must not block a worker. */
 	if (!q->channel || fcntl(q->channel->fd, F_SETFL, O_NONBLOCK))
@@ -361,7 +412,7 @@ int worker_new(struct server *s, unsigned id, struct worker **worker, struct err
 	w->server = s;
 	w->id = id;
 	w->queues.number = s->worker_first + id;
-	w->queues.rx_count = RX_COUNT < s->limits.srq_wr_max ? RX_COUNT : s->limits.srq_wr_max;
+	w->queues.rx_count = rx_count_of(s);
 	int rc = commands_init(&w->commands);
 	if (rc)
 		return err_set_errno(err, -1, rc, "eventfd");

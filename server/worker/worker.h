@@ -29,6 +29,10 @@ void worker_stop(struct worker *worker);
 /* After every connection was destroyed. */
 void worker_delete(struct worker **worker);
 
+/* How many connections of ordinary depth the longest completion queue of the device has places
+ * for; of one worker.  The rest of them may be refused. */
+unsigned worker_conns_fit(const struct server *server);
+
 /* They stay as they are. */
 const struct worker_queues *worker_queues(const struct worker *worker);
 

@@ -43,6 +43,8 @@ struct worker {
 
 	struct worker_queues queues;
 	unsigned events; /* to be acknowledged */
+	uint64_t polled; /* completions */
+	uint64_t room_ns; /* when it was last looked who has too much */
 	uint8_t *memory; /* of rx and tx buffers */
 	size_t memory_bytes;
 	struct ibv_mr *mr;
@@ -64,9 +66,16 @@ void worker_adopt(struct worker *worker, struct conn *conn);
  * not ready. */
 struct conn *worker_find(struct worker *worker, uint32_t qp_num);
 struct conn *worker_find_id(struct worker *worker, uint64_t connection);
-/* Closes what has ended; those that are drained, linked by `next`.  `idle`: nothing was
- * polled, so that nothing of them is left in the completion queue. */
+/* Closes those that other threads want closed. */
+void drain_look(struct worker *worker);
+/* The closing ones that are drained, linked by `next`.  `idle`: the completion queue was empty.
+ * Not from within a batch of completions. */
 struct conn *drain_collect(struct worker *worker, bool idle);
+/* Where there is no buffer for a reply, or no room to set a request aside: ends the connection
+ * that has the most of them and took no reply for a while.  Any time; it looks now and then. */
+void drain_room(struct worker *worker);
+/* A connection's marker has come. */
+void drain_marked(struct conn *conn);
 /* Gives collected ones to the main thread.  After worker_take_commands(), which may have had
  * the locker's last answers to them. */
 void drain_bury(struct worker *worker, struct conn *drained);

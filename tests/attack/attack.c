@@ -22,6 +22,10 @@
  *							there; WHO -: where there are no users
  *	attack ADDR:PORT passers FILE			strangers who come and go, until
  *							FILE is there
+ *	attack ADDR:PORT mutes N M ping|keys WHO FILE	N connections with M requests each, no
+ *							room for the replies, until FILE is there
+ *	attack ADDR:PORT listers N WHO FILE		N connections that list keys, until FILE
+ *							is there
  *	attack ADDR:PORT flood N SEED PROCESSES WHO
  *							messages that are malformed, or come
  *							when they must not
@@ -156,6 +160,10 @@ int main(int argc, char **argv)
 		attack_mute(&raw, argv[3]);
 	else if (!strcmp(argv[2], "saturate") && argc == 5)
 		attack_saturate(&raw, argv[3], argv[4]);
+	else if (!strcmp(argv[2], "mutes") && argc == 8)
+		attack_mutes(&raw, argv + 3);
+	else if (!strcmp(argv[2], "listers") && argc == 6)
+		attack_listers(&raw, argv + 3);
 	else if (!strcmp(argv[2], "across") && argc == 6)
 		attack_across(&raw, argv[3], argv[4], argv[5]);
 	else if (!strcmp(argv[2], "revoked") && argc == 5)

@@ -53,4 +53,8 @@ void attack_saturate(struct raw *raw, const char *name, const char *end);
 void attack_words(struct raw *raw, const char *name, const char *whose, const char *path);
 void attack_passers(struct raw *raw, const char *path);
 
+/* readers.c: by who may only read. */
+void attack_mutes(struct raw *raw, char **argv);
+void attack_listers(struct raw *raw, char **argv);
+
 #endif

@@ -193,7 +193,7 @@ bool raw_connect(struct raw *raw, struct raw_conn *c, const struct wire_connect 
 void raw_connect_well(struct raw *raw, struct raw_conn *c)
 {
 	struct wire_connect connect = { .magic = WIRE_MAGIC, .version = WIRE_VERSION,
-					.space = raw->space };
+					.depth = raw->depth, .space = raw->space };
 
 	auth_nonce(connect.nonce);
 	if (!raw_connect(raw, c, &connect))

@@ -33,6 +33,7 @@ struct raw {
 	uint8_t *recv;
 	uint64_t random;
 	unsigned recvs; /* posted on a connection; default RAW_RECVS */
+	uint16_t depth; /* credits that are asked for; 0: kvd's default */
 	bool tolerant;  /* of a kvd that hangs up before a connection is through */
 };
 #define RAW_REACH 65536u

@@ -51,12 +51,14 @@ void deferred_retry(struct deferred *d, bool (*again)(void *arg, struct deferred
 {
 	uint32_t n = d->count, kept = 0;
 
+	d->is_trying = true;
 	for (uint32_t i = 0; i < n; i++) {
 		struct deferred_request r = d->request[i];
 		if (r.conn && !again(arg, &r))
 			d->request[kept++] = r;
 	}
 	d->count = kept;
+	d->is_trying = false;
 }
 
 void deferred_report(struct locker *locker, uint64_t blocked, uint64_t *report_ns,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * deferred.h -- requests that are set aside with their buffer, to be tried again: another
- * worker or a lock holder is in their way.
+ * worker or a lock holder is in their way, or their reply has no place yet.
  *
  * A worker's thread, all of it.
  */
@@ -30,6 +30,7 @@ struct deferred_request {
 struct deferred {
 	struct deferred_request *request;
 	uint32_t count, max;
+	bool is_trying; /* within deferred_retry() */
 };
 
 /* 0 or an errno value. */

@@ -5,7 +5,9 @@
  *
  * Happy path: allocate the item, READ in chunks with a few in flight, hash each as
  * it comes, check the value's checksum, store_put.  While the stripe is in
- * somebody's way the pull waits, complete, and is tried again.  Failure: the
+ * somebody's way the pull waits, complete, and is tried again, for WAIT_NS_MAX at the
+ * most: then it is answered "busy".  A connection may have as many pulls as it leaves to
+ * others: a half if it is alone.  Failure: the
  * connection breaks (the READs are flushed) or the checksum is wrong: the item is
  * freed, nothing was changed.  The item's memory is freed only after every READ
  * into it has completed.
@@ -29,6 +31,7 @@
 
 #define CHUNK_BYTES_MAX (1ull << 20)
 #define WINDOW 4u
+#define WAIT_NS_MAX 2000000000ull /* as a small request, which is set aside: recv.c */
 
 struct pull {
 	struct pull *next;
@@ -46,12 +49,14 @@ struct pull {
 	uint64_t begun_ns;
 	uint8_t key[TIMING_KEY_BYTES]; /* the item may be gone by then */
 	uint64_t report_ns; /* when to tell of a lock in its way */
+	uint64_t complete_ns;
 };
 
 int pulls_init(struct pulls *s, const struct pull_parts *parts)
 {
 	s->parts = *parts;
 	s->free = NULL;
+	s->free_count = PULLS;
 	s->all = aligned_alloc(_Alignof(struct pull), PULLS * sizeof *s->all);
 	if (!s->all)
 		return ENOMEM;
@@ -79,6 +84,7 @@ static void pull_free(struct pulls *s, struct pull *p)
 	p->to = NULL;
 	p->next = s->free;
 	s->free = p;
+	s->free_count++;
 }
 
 /* Answers and ends.  Caller: has seen that there is a tx buffer. */
@@ -99,6 +105,17 @@ static void abandon(struct pulls *s, struct pull *p)
 static uint8_t *value_of(const struct pull *p)
 {
 	return p->item->data + p->request.key_bytes;
+}
+
+/* It is in somebody's way: tried again, but not for ever. */
+static void wait_more(struct pulls *s, struct pull *p, uint64_t now)
+{
+	if (now - p->complete_ns <= WAIT_NS_MAX) {
+		deferred_report(s->parts.server->locker, s->parts.store->blocked, &p->report_ns, now);
+		return;
+	}
+	store_item_delete(s->parts.store, p->item);
+	finish(s, p, WIRE_EBUSY, &(struct store_result){ .bucket = ~0ull });
 }
 
 static void apply(struct pulls *s, struct pull *p)
@@ -125,8 +142,7 @@ static void apply(struct pulls *s, struct pull *p)
 	s->parts.store->blocked = STORE_NOT_BLOCKED;
 	int status = store_put(s->parts.store, &c, &r);
 	if (status == STORE_ASIDE) {
-		deferred_report(s->parts.server->locker, s->parts.store->blocked, &p->report_ns,
-				clock_ns());
+		wait_more(s, p, clock_ns());
 		return;
 	}
 	if (status == STORE_COMMIT) {
@@ -172,7 +188,8 @@ static bool post_chunk(struct pulls *s, struct pull *p)
 		return false;
 	}
 	c->unsignaled = 0;
-	c->used++;
+	c->reads++;
+	sendq_wait(c);
 	p->posted += bytes;
 	p->chunk_bytes[p->chunks_posted++ % WINDOW] = (uint32_t)bytes;
 	from->addr += bytes;
@@ -186,7 +203,7 @@ static bool may_post(const struct pull *p)
 	const struct sendq *c = p->to;
 
 	return !p->failed && !c->closing && p->posted < p->request.value_bytes &&
-	       in_flight(p) < WINDOW && c->used < c->depth;
+	       in_flight(p) < WINDOW && c->reads < SENDQ_PULL_READS;
 }
 
 static void advance(struct pulls *s, struct pull *p)
@@ -215,7 +232,8 @@ static void advance(struct pulls *s, struct pull *p)
 		}
 		store_item_hash_stream(p->item, &p->item_hash);
 		p->complete = true;
-		p->report_ns = clock_ns() + REPORT_FIRST_NS;
+		p->complete_ns = clock_ns();
+		p->report_ns = p->complete_ns + REPORT_FIRST_NS;
 	}
 	apply(s, p);
 }
@@ -259,7 +277,7 @@ enum request_fate pull_start(struct pulls *s, struct sendq *to,
 {
 	struct pull *p = s->free;
 
-	if (!p || !s->parts.tx->free)
+	if (to->pulls >= s->free_count || !s->parts.tx->free)
 		return REQUEST_ASIDE;
 	p->request = *q;
 	if (!take_segments(p, segments))
@@ -270,6 +288,7 @@ enum request_fate pull_start(struct pulls *s, struct sendq *to,
 		return status == STORE_ASIDE ? REQUEST_ASIDE
 					     : refuse(s, to, q, (enum wire_status)status);
 	s->free = p->next;
+	s->free_count--;
 	p->to = to;
 	p->begun_ns = timing_take(s->parts.timings);
 	if (p->begun_ns)
@@ -309,7 +328,16 @@ void pull_completed(struct pulls *s, struct pull *p, const struct ibv_wc *wc)
 		p->failed = true;
 	}
 	p->chunks_arrived++;
+	p->to->reads--;
+	sendq_waited(p->to);
 	advance(s, p);
+}
+
+void pulls_forget(struct pulls *s, const struct sendq *to)
+{
+	for (unsigned i = 0; i < PULLS; i++)
+		if (s->all[i].to == to)
+			abandon(s, &s->all[i]);
 }
 
 void pulls_retry(struct pulls *s)

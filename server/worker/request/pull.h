@@ -38,13 +38,15 @@ struct pull_parts {
 struct pulls {
 	struct pull_parts parts;
 	struct pull *all, *free;
+	uint32_t free_count;
 };
 
 /* 0 or an errno value. */
 int pulls_init(struct pulls *pulls, const struct pull_parts *parts);
 void pulls_fini(struct pulls *pulls);
 
-/* `segments`: of the request, not aligned.  REQUEST_DONE: it answers. */
+/* `segments`: of the request, not aligned.  REQUEST_DONE: it answers.  REQUEST_ASIDE: the
+ * connection has as many as are left for others, or there is no memory for now. */
 enum request_fate pull_start(struct pulls *pulls, struct sendq *to,
 			     const struct wire_request *request, const uint8_t *key,
 			     const void *segments);
@@ -54,5 +56,7 @@ struct sendq *pull_sendq(const struct pull *pull);
 /* Pulls that are complete but were in the way of a lock: try again. */
 void pulls_retry(struct pulls *pulls);
 bool pulls_waiting(const struct pulls *pulls);
+/* Ends those of a connection whose queue pair is destroyed: no completion comes. */
+void pulls_forget(struct pulls *pulls, const struct sendq *to);
 
 #endif

@@ -372,25 +372,26 @@ static const struct {
 	bool has_key;
 	bool has_value;
 	bool may_lack_key;
+	bool has_long_reply; /* perhaps; that of a hello comes once */
 } ops[WIRE_OPS] = {
-	[WIRE_HELLO] = { request_hello, ROLE_NONE, true, true, true },
-	[WIRE_PING] = { do_ping, ROLE_READ, false, true, false },
-	[WIRE_GET] = { do_get, ROLE_READ, true, false, false },
-	[WIRE_PUT] = { do_put, ROLE_WRITE, true, true, false },
-	[WIRE_DELETE] = { do_delete, ROLE_WRITE, true, false, false },
-	[WIRE_KEYS] = { request_keys, ROLE_READ, true, false, true },
-	[WIRE_FLUSH] = { request_flush, ROLE_ADMIN, false, false, false },
-	[WIRE_STATS] = { do_stats, ROLE_READ, false, false, false },
-	[WIRE_RELEASE] = { do_release, ROLE_READ, false, false, false },
-	[WIRE_LOCK] = { do_lock, ROLE_WRITE, false, false, false },
-	[WIRE_UNLOCK] = { do_lock, ROLE_WRITE, false, false, false },
-	[WIRE_FATE] = { do_fate, ROLE_WRITE, false, false, false },
-	[WIRE_TXN] = { do_txn, ROLE_READ, false, true, false }, /* one that changes something: more */
-	[WIRE_INCR] = { do_compute, ROLE_WRITE, true, true, false },
-	[WIRE_APPEND] = { do_compute, ROLE_WRITE, true, true, false },
-	[WIRE_TOUCH] = { do_compute, ROLE_WRITE, true, false, false },
-	[WIRE_HINTS] = { do_hints, ROLE_READ, false, true, false },
-	[WIRE_BACKUP] = { do_backup, ROLE_ADMIN, true, false, false },
+	[WIRE_HELLO] = { request_hello, ROLE_NONE, true, true, true, false },
+	[WIRE_PING] = { do_ping, ROLE_READ, false, true, false, false },
+	[WIRE_GET] = { do_get, ROLE_READ, true, false, false, true },
+	[WIRE_PUT] = { do_put, ROLE_WRITE, true, true, false, false },
+	[WIRE_DELETE] = { do_delete, ROLE_WRITE, true, false, false, false },
+	[WIRE_KEYS] = { request_keys, ROLE_READ, true, false, true, true },
+	[WIRE_FLUSH] = { request_flush, ROLE_ADMIN, false, false, false, false },
+	[WIRE_STATS] = { do_stats, ROLE_READ, false, false, false, true },
+	[WIRE_RELEASE] = { do_release, ROLE_READ, false, false, false, false },
+	[WIRE_LOCK] = { do_lock, ROLE_WRITE, false, false, false, false },
+	[WIRE_UNLOCK] = { do_lock, ROLE_WRITE, false, false, false, false },
+	[WIRE_FATE] = { do_fate, ROLE_WRITE, false, false, false, false },
+	[WIRE_TXN] = { do_txn, ROLE_READ, false, true, false, false }, /* one that changes something: more */
+	[WIRE_INCR] = { do_compute, ROLE_WRITE, true, true, false, false },
+	[WIRE_APPEND] = { do_compute, ROLE_WRITE, true, true, false, false },
+	[WIRE_TOUCH] = { do_compute, ROLE_WRITE, true, false, false, false },
+	[WIRE_HINTS] = { do_hints, ROLE_READ, false, true, false, false },
+	[WIRE_BACKUP] = { do_backup, ROLE_ADMIN, true, false, false, true },
 };
 
 /* What is wrong with a message, or NULL. */
@@ -433,7 +434,10 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 		conn_close_malformed(c, wrong);
 		return REQUEST_DONE;
 	}
-	if (!w->tx.free)
+	/* Those that wait for the same come first. */
+	bool is_long = ops[q->op].has_long_reply;
+	if (!reply_may(&w->tx, &c->sendq, is_long) ||
+	    (is_long && c->sendq.aside && !w->deferred.is_trying))
 		return REQUEST_ASIDE;
 	struct request r = { .worker = w, .conn = c, .to = &c->sendq, .head = q, .key = message + sizeof *q,
 			     .value = message + sizeof *q + q->key_bytes, .hash = hash };
@@ -465,11 +469,13 @@ bool request_prefetch(const struct worker *w, const uint8_t *message, uint32_t b
 	return true;
 }
 
-void request_answer_busy(struct worker *w, struct conn *c, const uint8_t *message)
+bool request_answer_busy(struct worker *w, struct conn *c, const uint8_t *message)
 {
 	const struct wire_request *q = (const struct wire_request *)message;
 
-	if (w->tx.free)
-		reply_answer(&w->tx, &c->sendq, q, WIRE_EBUSY);
+	if (!reply_may(&w->tx, &c->sendq, false))
+		return false;
+	reply_answer(&w->tx, &c->sendq, q, WIRE_EBUSY);
 	timing_note(&w->timings, c->sendq.peer, q, message + sizeof *q, w->timings.begun_ns);
+	return true;
 }
