@@ -41,6 +41,34 @@ AS_IF([test "$with_$2" != no], [
 ])
 ])
 
+# KVD_OPTIONAL_LIB(VARIABLE, NAME, LIBRARY, FUNCTION, HEADER, WHAT-FOR, DEBIAN-PACKAGE)
+# The same for a library that pkg-config doesn't know.
+AC_DEFUN([KVD_OPTIONAL_LIB], [
+AC_ARG_WITH([$2], [AS_HELP_STRING([--with-$2=auto|yes|no], [$6; default: auto])],
+	[], [with_$2=auto])
+AS_CASE([$with_$2], [auto|yes|no], [],
+	[AC_MSG_ERROR([--with-$2: '$with_$2' is none of auto, yes, no])])
+with_$2_why="$with_$2"
+$1_LIBS=
+AS_IF([test "$with_$2" != no], [
+	kvd_found=no
+	AC_CHECK_HEADER([$5], [AC_CHECK_LIB([$3], [$4], [kvd_found=yes])])
+	AS_IF([test "$kvd_found" = yes], [
+		$1_LIBS="-l$3"
+		with_$2_why=yes
+	], [
+		AS_IF([test "$with_$2" = yes], [
+			kvd_missing="$kvd_missing
+  $3 (--with-$2): $7 (Debian, Ubuntu)"
+			kvd_missing_debian="$kvd_missing_debian $7"
+		])
+		with_$2_why="no; for it install $7 (Debian, Ubuntu)"
+	])
+	with_$2=$kvd_found
+])
+AC_SUBST([$1_LIBS])
+])
+
 AC_DEFUN([KVD_REQUIRE_DONE], [
 AS_IF([test -n "$kvd_missing"], [AC_MSG_ERROR([these libraries are missing:
 $kvd_missing

@@ -95,6 +95,7 @@ name_for() {
 	libnuma-dev) echo numactl-devel ;;
 	libjemalloc-dev | libxxhash-dev | librocksdb-dev | libhiredis-dev) echo "${bare%-dev}-devel" ;;
 	libmemcached-dev) echo libmemcached-awesome-devel ;;
+	libzookeeper-mt-dev | zookeeper | default-jre-headless) ;; # Fedora has no ZooKeeper
 	lib*-dev) echo "${2%-dev}-devel" ;;
 	ibverbs-utils) echo libibverbs-utils ;;
 	rdmacm-utils) echo librdmacm-utils ;;
