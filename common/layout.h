@@ -426,7 +426,6 @@ enum layout_kind {
 	LAYOUT_OLD = 10,     /* live until the transaction in the scratch is committed */
 	LAYOUT_NEW = 12,     /* live from then on */
 	LAYOUT_INSERTING = 15, /* its key is absent for as long as it says so */
-	LAYOUT_COPY = 17,    /* for the client that kvd told of it: not the key's item */
 };
 
 #define LAYOUT_PENDING (1ull << 8)

@@ -115,7 +115,7 @@ enum wire_op {
 	WIRE_KEYS = 6,    /* key: prefix; version: cursor, 0 to begin */
 	WIRE_FLUSH = 7,   /* delete every key */
 	WIRE_STATS = 8,
-	WIRE_RELEASE = 9, /* drop the copy that a WIRE_GET made */
+	WIRE_RELEASE = 9, /* the item that a WIRE_GET pinned was READ */
 	WIRE_LOCK = 10,   /* wait for stripe `version` in kvd's queue, to hold it as `token`,
 			   * for ttl_ms at the most: then WIRE_EBUSY */
 	WIRE_UNLOCK = 11, /* `token` held stripe `version`, on which somebody waits */
@@ -222,7 +222,7 @@ struct wire_reply {
 	uint64_t version;  /* of the item; WIRE_KEYS: the next cursor, 0 at the end */
 	uint64_t value_bytes;
 	uint64_t bucket;   /* number of the bucket that holds the entry, or ~0 */
-	uint64_t word;     /* the entry; WIRE_GET: when the value expires, or the copy */
+	uint64_t word;     /* the entry; WIRE_GET with the value: when it expires */
 	uint64_t buckets;  /* buckets in use */
 	uint64_t clock_ms; /* kvd's clock */
 };
@@ -240,7 +240,7 @@ static_assert(sizeof(struct wire_news) == 16, "wire");
 
 /* wire_reply.flags */
 #define WIRE_SLOT_MASK 0x00ffu   /* which word of the bucket is `word` */
-#define WIRE_COPY 0x0100u        /* WIRE_GET: no payload; READ the copy at `word` */
+#define WIRE_PINNED 0x0100u      /* WIRE_GET: no payload; READ the item at `word` */
 
 struct wire_welcome {
 	uint64_t table_addr;

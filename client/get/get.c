@@ -13,7 +13,6 @@
  *   an item that is being overwritten          the old one, in a worker's scratch
  *   a prepared item                            the old one, while that is live
  *   an item that is being inserted             the key is absent
- *   a copy that was made for another           the buckets, anew
  *   an item of a transaction under way         old or new, as the scratch says
  *   buckets of a later epoch                   the address of that epoch
  *   a bucket in the middle of an expansion     the old place, then the new one
@@ -22,6 +21,8 @@
  * call began (protocols.md, 12), or by an item that says that it was deleted and
  * was reached by an entry READ after the call began: then the key was absent at
  * some time in between.  After too many lookups kvd is asked.
+ * It answers with the value or, where that is long, with the item, which it pins: this is
+ * READ, told by its version, and given back (release()).
  *
  * What is next the other files say, from the bytes; here the READs are posted.
  */
@@ -74,10 +75,29 @@ static bool wants_head(const struct op *op)
 	return !get_of(op)->allocate && !op->value.bytes;
 }
 
+#define LOST_MAX 64u
+
 static void ask(struct op *op)
 {
+	struct get *g = get_of(op);
+
+	/* kvd keeps what it pinned for as long as there is room for that. */
+	if (g->step == READ_PINNED && ++g->lost > LOST_MAX) {
+		op_done(op, request_fail(op->engine, op->key_bytes, KVD_EBUSY,
+					 "the value is replaced each time before it is READ: try "
+					 "again, read it under its lock, or start kvd with more "
+					 "--memory"));
+		return;
+	}
 	op->engine->counters.fallbacks++;
 	send_get(op, wants_head(op));
+}
+
+/* What kvd pinned has been READ, or is gone.  If all operations are in flight it ends by
+ * itself, or with the next GET. */
+static void release(struct engine *e, uint64_t version)
+{
+	request_tell(e, &(struct wire_request){ .op = WIRE_RELEASE, .version = version });
 }
 
 /* ----------------------------------------------------------------- deliver */
@@ -214,7 +234,7 @@ static void go_on(struct op *op, struct get *g, enum step step)
 	for (;;) {
 		switch (step) {
 		case READ_ITEM:
-		case READ_COPY:
+		case READ_PINNED:
 		case READ_OLD:
 		case READ_TXN_OLD:
 			if (item_plan(g)) {
@@ -269,7 +289,7 @@ static enum step (*const look_at[])(struct get *g) = {
 	[READ_PREPARED] = pending_got_prepared,
 	[READ_TXN] = pending_got_txn,
 	[READ_ITEM] = item_got,
-	[READ_COPY] = item_got,
+	[READ_PINNED] = item_got_pinned,
 	[READ_OLD] = pending_got_old,
 	[READ_TXN_OLD] = pending_got_txn_old,
 };
@@ -285,6 +305,8 @@ static void advance(struct op *op)
 		return;
 	}
 	enum step step = look_at[g->step](g);
+	if (g->step == READ_PINNED && step != READ_PINNED)
+		release(op->engine, g->held_version);
 	if (step == DELIVER) /* as nearly always: straight */
 		deliver_item(op, g);
 	else
@@ -301,7 +323,7 @@ static inline struct get *begin(struct op *op, unsigned how)
 	g->allocate = how & GET_ALLOCATES;
 	g->locked = how & GET_LOCKED;
 	g->mark_clear = g->from_mirror = g->index_read = g->accept_prepared = g->untold = false;
-	g->attempts = g->torn = g->tried_count = g->other_count = 0;
+	g->attempts = g->torn = g->lost = g->tried_count = g->other_count = 0;
 	memset(g->cut, 0, sizeof g->cut);
 	g->length = g->posted = 0;
 	return g;
@@ -382,10 +404,12 @@ static void reply(struct op *op, const uint8_t *payload)
 		op_done(op, request_result(op->engine, op->key_bytes, r->status));
 	} else if (g->asked_head) {
 		got_head(op, r);
-	} else if (r->flags & WIRE_COPY) {
+	} else if (r->flags & WIRE_PINNED) {
 		g->from_mirror = false;
+		g->torn = 0;
 		g->word = r->word;
-		go_on(op, g, READ_COPY);
+		g->held_version = r->version;
+		go_on(op, g, READ_PINNED);
 	} else if (r->value_bytes == op->out.payload_bytes) {
 		got_value(op, r, payload);
 	} else {

@@ -43,7 +43,14 @@ enum step item_again(struct get *g)
 	g->counters->retries++;
 	if (++g->torn > (g->from_mirror ? TORN_HINT_MAX : TORN_MAX))
 		return START_OVER;
-	return g->step == READ_COPY ? READ_COPY : READ_ITEM;
+	return READ_ITEM;
+}
+
+/* What kvd pinned is torn only while it gets a new header. */
+static enum step pinned_again(struct get *g)
+{
+	g->counters->retries++;
+	return ++g->torn > TORN_MAX ? ASK : READ_PINNED;
 }
 
 enum step item_got_live(struct get *g)
@@ -51,8 +58,7 @@ enum step item_got_live(struct get *g)
 	uint64_t expiry_ms = get_item(g)->expiry_ms;
 	enum clock_verdict v = CLOCK_LIVE;
 
-	/* Of a copy kvd has looked already. */
-	if (expiry_ms && g->step != READ_COPY)
+	if (expiry_ms)
 		v = clock_judge(&g->table->clock, expiry_ms, g->begun_ns, clock_ns());
 	return v == CLOCK_LIVE ? DELIVER : v == CLOCK_EXPIRED ? ABSENT : ASK;
 }
@@ -72,8 +78,10 @@ enum step item_got_cut(struct get *g)
 
 	if (memcmp(head, g->cut, sizeof head)) {
 		memcpy(g->cut, head, sizeof head);
-		return item_again(g);
+		return g->step == READ_PINNED ? pinned_again(g) : item_again(g);
 	}
+	if (g->step == READ_PINNED)
+		return DELIVER;
 	return layout_state_kind(item->state) == LAYOUT_DELETED ? got_deleted(g) : item_got_live(g);
 }
 
@@ -141,14 +149,25 @@ static enum verdict judge(const struct get *g, bool *cut)
 	if ((v == ITEM_PREPARED || v == ITEM_NEW) && g->accept_prepared &&
 	    layout_state_version(item->state) == g->held_version)
 		v = *cut ? ITEM_TORN : ITEM_LIVE;
-	if (v == ITEM_COPY && g->step == READ_COPY)
-		v = *cut ? ITEM_TORN : ITEM_LIVE;
 	/* The holder of the lock waits until what was under way is through (4). */
-	if (g->locked && g->step != READ_COPY && is_changing(g, v, *cut)) {
+	if (g->locked && is_changing(g, v, *cut)) {
 		v = ITEM_TORN;
 		*cut = false;
 	}
 	return v;
+}
+
+/* It counts also for a lock's holder: kvd looked when no change was under way. */
+enum step item_got_pinned(struct get *g)
+{
+	switch (verify_pinned(g)) {
+	case ITEM_LIVE:
+		return DELIVER;
+	case ITEM_DEAD:
+		return ASK;
+	default:
+		return verify_is_cut(g) ? item_got_cut(g) : pinned_again(g);
+	}
 }
 
 enum step item_got(struct get *g)
@@ -165,7 +184,6 @@ enum step item_got(struct get *g)
 	case ITEM_TORN:
 		return cut ? item_got_cut(g) : item_again(g);
 	case ITEM_DEAD:
-	case ITEM_COPY:
 		return START_OVER;
 	case ITEM_INSERTING:
 		return ABSENT;

@@ -13,6 +13,8 @@ void item_plan_direct(struct get *g);
 /* The READ of the item again; START_OVER after too many. */
 enum step item_again(struct get *g);
 enum step item_got(struct get *g);
+/* The one that kvd pinned, as it was told at g->held_version; ASK: it is gone. */
+enum step item_got_pinned(struct get *g);
 /* A live item: the key's value, unless its time is over (protocols.md, 14). */
 enum step item_got_live(struct get *g);
 /* The head of one that is longer than the caller's buffer. */

@@ -37,7 +37,7 @@ enum step {
 	READ_TXN,       /* pending_got_txn: a scratch's transaction */
 	/* READs of the item that `word` names. */
 	READ_ITEM,    /* item_got */
-	READ_COPY,    /* item_got: the copy that kvd made */
+	READ_PINNED,  /* item_got: the one that kvd pinned for it */
 	READ_OLD,     /* pending_got_old: what a prepared one replaces */
 	READ_TXN_OLD, /* pending_got_txn_old: what a transaction is to replace */
 	/* Where to look next. */
@@ -82,6 +82,7 @@ struct get {
 	bool allocate;   /* memory for the value is to be made */
 	bool locked;     /* by the holder of the key's lock */
 	bool asked_head; /* of kvd: only version and length */
+	unsigned lost;   /* items that kvd pinned, and that were gone before they were READ */
 	enum step step;  /* the READs that are out, or whose bytes are looked at */
 	struct reads reads;
 
@@ -119,7 +120,7 @@ struct get {
 
 	/* A change of it. */
 	uint64_t held_word; /* the new item's entry */
-	uint64_t held_version;
+	uint64_t held_version; /* of the new item, the old one, or the one that kvd pinned */
 	bool accept_prepared;
 };
 

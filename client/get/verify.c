@@ -40,8 +40,6 @@ static enum verdict verify_kind(enum layout_kind kind)
 		return ITEM_NEW;
 	case LAYOUT_INSERTING:
 		return ITEM_INSERTING;
-	case LAYOUT_COPY:
-		return ITEM_COPY;
 	}
 	return ITEM_TORN;
 }
@@ -67,6 +65,22 @@ enum verdict verify_item(const struct get *g)
 	if (!mine)
 		return ITEM_OTHER;
 	return verify_kind(kind);
+}
+
+enum verdict verify_pinned(const struct get *g)
+{
+	const struct layout_item *item = get_item(g);
+	unsigned key_bytes = layout_key_bytes(item->lengths);
+	uint64_t bytes = layout_item_bytes(key_bytes, layout_value_bytes(item->lengths));
+
+	/* A new header is written over the old one, with a new version. */
+	if (layout_state_version(item->state) != g->held_version &&
+	    layout_state_kind(item->state) != LAYOUT_LIVE)
+		return layout_state_kind(item->state) == LAYOUT_UPDATING ? ITEM_TORN : ITEM_DEAD;
+	if (key_bytes != g->key_bytes || memcmp(item->data, g->key, key_bytes) ||
+	    bytes > g->length || checksum(g) != item->checksum)
+		return ITEM_TORN;
+	return ITEM_LIVE;
 }
 
 /* One that would fit was taken for longer by a wrong entry: it was not READ. */

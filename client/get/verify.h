@@ -15,7 +15,6 @@ enum verdict {
 	ITEM_UPDATING,
 	ITEM_PREPARED,
 	ITEM_INSERTING,
-	ITEM_COPY,
 	ITEM_OLD, /* of a transaction under way: the scratch decides */
 	ITEM_NEW,
 };
@@ -26,6 +25,12 @@ enum verdict {
  * "look elsewhere".
  */
 enum verdict verify_item(const struct get *g);
+/*
+ * Of the item that kvd pinned at g->held_version: that one, or what the key has there now.
+ * ITEM_LIVE, ITEM_TORN, or ITEM_DEAD: it is not there any more.  Of its kind only LAYOUT_LIVE
+ * is looked at: it was the key's when kvd answered, and may have been replaced since.
+ */
+enum verdict verify_pinned(const struct get *g);
 /* The value behind the item's key; NULL: it went into the caller's memory. */
 const uint8_t *verify_value(const struct get *g);
 /* The caller's buffer is too short for this long value: there is no checksum of it. */

@@ -94,6 +94,14 @@ int request_start(struct op *op, const struct wire_request *ask, const struct io
 	return rc;
 }
 
+void request_tell(struct engine *e, const struct wire_request *ask)
+{
+	struct op *op = op_new(e, &detached_class, NULL, 0);
+
+	if (op)
+		request_start(op, ask, NULL, 0);
+}
+
 #define DOORBELL 8u /* changes that are submitted together */
 
 void request_submitted(const struct op *op)

@@ -32,6 +32,9 @@ int request_start(struct op *op, const struct wire_request *ask, const struct io
 /* The same with the first `value_bytes` of the value that it has; 0: without.  On an error
  * the operation goes on. */
 int request_send(struct op *op, const struct wire_request *ask, size_t value_bytes);
+/* Sends a request without key and value whose answer nobody waits for; none is sent while all
+ * operations are in flight. */
+void request_tell(struct engine *engine, const struct wire_request *ask);
 /* One was submitted, and others may follow: kvd can begin while the caller makes them. */
 void request_submitted(const struct op *op);
 

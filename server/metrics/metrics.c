@@ -152,6 +152,9 @@ static void add_table(FILE *f, const struct server *s)
 	      s->options->memory_bytes);
 	gauge(f, "kvd_memory_value_bytes", "Bytes of all values.",
 	      atomic_load(&s->store->value_bytes));
+	gauge(f, "kvd_memory_pinned_bytes",
+	      "Values that their keys have no more, and that clients still READ.",
+	      pins_dead_bytes(s->store->pins));
 	counter(f, "kvd_evicted_keys_total", "Keys removed as memory was full (--evict).",
 		evict_count(s->store->evict));
 	counter(f, "kvd_moved_keys_total", "Keys whose items were moved to give memory back.",

@@ -132,11 +132,12 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	getrusage(RUSAGE_SELF, &u);
 	add(&o, *s->name ? "{\"namespace\":\"%s\"," : "{%s", s->name);
 	add(&o, "\"keys\":%llu,\"memory\":{\"used_bytes\":%llu,\"budget_bytes\":%llu,"
-		"\"value_bytes\":%llu},",
+		"\"value_bytes\":%llu,\"pinned_bytes\":%llu},",
 	    (unsigned long long)index_keys(s->store->index),
 	    (unsigned long long)table_used_bytes(s->table),
 	    (unsigned long long)s->options->memory_bytes,
-	    (unsigned long long)atomic_load(&s->store->value_bytes));
+	    (unsigned long long)atomic_load(&s->store->value_bytes),
+	    (unsigned long long)pins_dead_bytes(s->store->pins));
 	add(&o, "\"expiry\":{\"keys\":%llu,\"reclaimed\":%llu},",
 	    (unsigned long long)expiry_keys(s->store->expiry),
 	    (unsigned long long)expire_reclaimed(s->store->expire));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* GETs by message: for clients that cannot READ, and for values to be copied first. */
+/* GETs by message: where READs lead nowhere.  Long values are pinned, not copied. */
 #include "server/store/get.h"
 
 #include <string.h>
@@ -9,26 +9,9 @@
 #include "server/store/item/stripe.h"
 #include "server/table/index.h"
 
-static struct layout_item *copy_item(struct store_worker *w, const struct layout_item *item)
-{
-	unsigned key_bytes = layout_key_bytes(item->lengths);
-	uint64_t value_bytes = layout_value_bytes(item->lengths);
-	uint64_t version = layout_state_version(item->state);
-	struct layout_item *copy =
-		store_item_new(w, item->data, key_bytes, value_bytes, item->expiry_ms);
-
-	if (!copy)
-		return NULL;
-	memcpy(copy->data + key_bytes, item->data + key_bytes, value_bytes);
-	copy->checksum = item_checksum(w->store, copy, version);
-	/* Not live: the key may have stood here before, and somebody remember it (10). */
-	state_store(copy, layout_state(version, LAYOUT_COPY, 0));
-	return copy;
-}
-
 /*
- * A reader needs the stripe's mark, so that the item stays while it is copied,
- * but no permission: a locked key is readable.  False: the mark is taken.
+ * A reader needs the stripe's mark, so that the item stays while it is looked
+ * at, but no permission: a locked key is readable.  False: the mark is taken.
  */
 static bool enter_reader(struct store_worker *w, const struct store_change *c, struct work *k)
 {
@@ -65,23 +48,34 @@ int store_head(struct store_worker *w, const struct store_change *c, struct stor
 }
 
 int store_get(struct store_worker *w, const struct store_change *c, void *buf, size_t buf_bytes,
-	      struct store_result *r, struct layout_item **copy)
+	      struct store_result *r)
 {
 	struct work k;
-	int status = WIRE_NOT_FOUND;
 
-	*copy = NULL;
 	if (!enter_reader(w, c, &k))
 		return STORE_ASIDE;
 	if (k.old) {
 		work_tell(w->store, &k, r);
 		r->expiry_ms = k.old->expiry_ms;
-		status = WIRE_OK;
 		heat_note(w->store->heat, table_offset(w->store->table, k.old));
 		if (r->value_bytes <= buf_bytes)
 			memcpy(buf, k.old->data + c->key_bytes, r->value_bytes);
-		else if (!(*copy = copy_item(w, k.old)))
-			status = WIRE_EMEMORY;
+	}
+	leave_reader(w, &k);
+	return k.old ? WIRE_OK : WIRE_NOT_FOUND;
+}
+
+int store_pin(struct store_worker *w, const struct store_change *c, struct store_result *r,
+	      struct pin *pin)
+{
+	struct work k;
+	int status = WIRE_NOT_FOUND;
+
+	if (!enter_reader(w, c, &k))
+		return STORE_ASIDE;
+	if (k.old) {
+		work_tell(w->store, &k, r);
+		status = pin_take(w->store->pins, pin, k.old, PIN_READER) ? WIRE_OK : STORE_ASIDE;
 	}
 	leave_reader(w, &k);
 	return status;

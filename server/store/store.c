@@ -25,6 +25,8 @@ int store_new(struct table *table, struct store **store, struct err *err)
 	if (!rc)
 		rc = compact_new(&s->compact);
 	if (!rc)
+		rc = pins_new(table->bytes - table->heap_offset, &s->pins);
+	if (!rc)
 		rc = index_new(table, &s->index);
 	if (rc) {
 		store_delete(&s);
@@ -42,6 +44,7 @@ void store_delete(struct store **store)
 		return;
 	index_delete(&s->index);
 	evict_delete(s);
+	pins_delete(&s->pins);
 	compact_delete(&s->compact);
 	expire_delete(&s->expire);
 	expiry_delete(&s->expiry);

@@ -9,6 +9,7 @@
 
 #include "common/addr.h"
 #include "server/access/gate.h"
+#include "server/worker/request/pinned.h"
 #include "server/worker/sendq.h"
 
 enum conn_state {
@@ -61,7 +62,7 @@ struct conn {
 	uint64_t flushed_at; /* where the marker could not be posted: completions of the worker */
 	uint32_t hello_id;
 	uint64_t close_ns; /* since when it closes */
-	struct layout_item *copy; /* of a WIRE_GET */
+	struct pinned pinned; /* of a WIRE_GET */
 	uint64_t held_addr;       /* the tokens that the client says it holds */
 	uint32_t held_rkey;
 	bool reads_held;

@@ -91,8 +91,7 @@ static void bury(struct worker *w, struct conn *c)
 {
 	if (c->sendq.is_dirty)
 		reply_flush(&w->tx);
-	if (c->copy)
-		store_item_delete(&w->store, c->copy);
+	pinned_end(&w->pinned, &w->store, &c->pinned);
 	unmap(w, c);
 	*c->set_prev = c->set_next;
 	if (c->set_next)

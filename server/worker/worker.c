@@ -260,6 +260,8 @@ static void *run(void *arg)
 			intake_retry(w);
 		}
 		pulls_retry(&w->pulls);
+		if (w->pinned.first)
+			pinned_lapse(&w->pinned, &w->store, clock_ns());
 		if (expire_is_due(w->server->store))
 			expire_step(&w->store, clock_ns());
 		if (compact_is_due(&w->store))
@@ -396,6 +398,7 @@ static int new_parts(struct worker *w)
 	w->timings.slow_ns = (uint64_t)s->slow_ms * 1000000;
 	w->timings.worker = w->id;
 	w->committed_end = &w->committed;
+	pinned_init(&w->pinned);
 	spin_init(&w->spin);
 	if (pulls_init(&w->pulls, &parts) || deferred_init(&w->deferred, DEFERRED_MAX))
 		return -1;

@@ -23,6 +23,7 @@
 #include "server/worker/conn_set.h"
 #include "server/worker/request/deferred.h"
 #include "server/worker/request/owed.h"
+#include "server/worker/request/pinned.h"
 #include "server/worker/request/pull.h"
 #include "server/worker/reply.h"
 #include "server/worker/rx.h"
@@ -56,6 +57,7 @@ struct worker {
 	struct conn_set conns;
 	struct deferred deferred;
 	struct pulls pulls;
+	struct pinned_list pinned;
 	struct owed_list owed;
 	struct durable_op *committed, **committed_end; /* for which there was no tx buffer yet */
 };

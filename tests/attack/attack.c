@@ -9,6 +9,12 @@
  *	attack ADDR:PORT guess N SEED PROCESSES [VICTIM [WHO]]
  *							rkeys out of the air, at the victim's
  *							addresses, as nobody or as WHO
+ *	attack ADDR:PORT hoard N PROCESSES WHO KEY FILE
+ *							N GETs by message of a long value, which
+ *							it neither READs nor gives back
+ *	attack ADDR:PORT pace WHO KEY FILE		no attack: a user's PUTs, one after the
+ *							other, until FILE is there, and how long
+ *							they took
  *	attack ADDR:PORT revoked VICTIM OTHER		until VICTIM is removed, and after
  *	attack ADDR:PORT/A across ADDR:PORT/B A B	a user of A: with B's rkeys on A's queue
  *							pairs, and at B's door
@@ -137,6 +143,8 @@ int main(int argc, char **argv)
 		attack_guess(argv[1], argc - 3, argv + 3);
 	if (!strcmp(argv[2], "crowd") && argc == 7)
 		attack_crowd(argv[1], argv + 3);
+	if (!strcmp(argv[2], "hoard") && argc == 8)
+		attack_hoard(argv[1], argv + 3);
 	if (!strcmp(argv[2], "flood") && argc == 7)
 		attack_flood(argv[1], argv + 3);
 	if (!strcmp(argv[2], "holdings") && argc == 5) {
@@ -164,6 +172,8 @@ int main(int argc, char **argv)
 		attack_mutes(&raw, argv + 3);
 	else if (!strcmp(argv[2], "listers") && argc == 6)
 		attack_listers(&raw, argv + 3);
+	else if (!strcmp(argv[2], "pace") && argc == 6)
+		attack_pace(&raw, argv[3], argv[4], argv[5]);
 	else if (!strcmp(argv[2], "across") && argc == 6)
 		attack_across(&raw, argv[3], argv[4], argv[5]);
 	else if (!strcmp(argv[2], "revoked") && argc == 5)

@@ -37,6 +37,10 @@ void attack_guess(const char *addr, int argc, char **argv) __attribute__((noretu
 void attack_revoked(struct raw *raw, const char *victim, const char *other);
 void attack_across(struct raw *raw, const char *there, const char *own, const char *victim);
 
+/* hoard.c: long values, and what others notice of them. */
+void attack_hoard(const char *addr, char **argv) __attribute__((noreturn));
+void attack_pace(struct raw *raw, const char *name, const char *key, const char *path);
+
 /* handshakes.c: recorded ones, borrowed ones, wrong ones. */
 void attack_replay(struct raw *raw, const char *victim);
 

@@ -139,6 +139,7 @@ static void start(void)
 	worker.tx.stats = &worker.stats;
 	memory = malloc(TXS * WIRE_MESSAGE_BYTES_MAX);
 	FUZZ_CHECK(server.fates && server.news && memory);
+	pinned_init(&worker.pinned);
 	FUZZ_CHECK(pulls_init(&worker.pulls, &parts) == 0);
 	FUZZ_CHECK(tx_init(&worker.tx, TXS, memory, WIRE_MESSAGE_BYTES_MAX) == 0);
 	new_store();
@@ -166,8 +167,7 @@ static void end(struct conn *c)
 	reply_flush(&worker.tx);
 	complete_all(c);
 	pulls_retry(&worker.pulls);
-	if (c->copy)
-		store_item_delete(&worker.store, c->copy);
+	pinned_end(&worker.pinned, &worker.store, &c->pinned);
 	fate_ring_delete(&c->sendq.fate);
 	/* Nothing is lost, whatever came. */
 	for (struct txbuf *t = worker.tx.free; t; t = t->next)

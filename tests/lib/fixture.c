@@ -152,20 +152,17 @@ int fixture_get(struct store_worker *w, const void *key, size_t key_bytes, void 
 		size_t buf_bytes, size_t *value_bytes, uint64_t *version)
 {
 	struct store_change c = change_of(w, key, key_bytes);
-	struct layout_item *copy;
 	struct store_result r;
 	int status;
 
-	while ((status = store_get(w, &c, buf, buf_bytes, &r, &copy)) == STORE_ASIDE)
+	while ((status = store_get(w, &c, buf, buf_bytes, &r)) == STORE_ASIDE)
 		sched_yield();
 	if (status != WIRE_OK)
 		return status;
-	if (copy)
-		store_item_delete(w, copy);
 	*value_bytes = r.value_bytes;
 	if (version)
 		*version = r.version;
-	return copy ? WIRE_ETOOBIG : WIRE_OK;
+	return r.value_bytes > buf_bytes ? WIRE_ETOOBIG : WIRE_OK;
 }
 
 uint64_t fixture_random(uint64_t *state)

@@ -71,7 +71,7 @@ enum store_moved store_move(struct store_worker *w, struct layout_item *old, siz
 	c.hash = hash_key(w->store->table->hash_seed, key, c.key_bytes);
 	if (!work_enter(w, &c, &k))
 		return STORE_MOVED_NOT;
-	if (k.old != old) {
+	if (k.old != old || pin_has(w->store->pins, old)) {
 		work_leave_unchanged(w, &k);
 		return STORE_MOVED_NOT;
 	}

@@ -23,6 +23,7 @@ struct expiry;
 struct heap;
 struct heat;
 struct index;
+struct pins;
 
 struct store {
 	struct table *table;
@@ -35,6 +36,7 @@ struct store {
 	struct expiry *expiry;
 	struct expire *expire;
 	struct compact *compact;
+	struct pins *pins;
 	/* NULL: not a cache */
 	struct heat *heat;
 	struct evict *evict;

@@ -22,13 +22,27 @@ struct layout_item *store_item_new(struct store_worker *w, const void *key, unsi
 	return item;
 }
 
+static void free_item(struct store_worker *w, struct layout_item *item, uint64_t bytes)
+{
+	state_store(item, 0);
+	heap_free(w->heap, item, bytes);
+	atomic_fetch_add_explicit(&w->store->freed_bytes, bytes, memory_order_relaxed);
+}
+
 void store_item_delete(struct store_worker *w, struct layout_item *item)
 {
 	uint64_t bytes = item_bytes(item);
 
-	state_store(item, 0);
-	heap_free(w->heap, item, bytes);
-	atomic_fetch_add_explicit(&w->store->freed_bytes, bytes, memory_order_relaxed);
+	if (bytes < PIN_ITEM_BYTES_MIN || !pin_keeps(w->store->pins, item, bytes))
+		free_item(w, item, bytes);
+}
+
+void store_item_unpin(struct store_worker *w, struct pin *pin)
+{
+	struct layout_item *item = pin_end(w->store->pins, pin);
+
+	if (item)
+		free_item(w, item, item_bytes(item));
 }
 
 /* Dead, and its checksum is as yet that of all but version and place. */

@@ -9,6 +9,7 @@
 #include "common/hash.h"
 #include "server/store/item/clock.h"
 #include "server/store/item/context.h"
+#include "server/store/item/pin.h"
 
 /* The item that a word of the index names. */
 static inline struct layout_item *item_at(const struct store *s, uint64_t word)
@@ -62,7 +63,10 @@ static inline uint64_t next_versions(struct store *s, unsigned count)
 /* Memory for an item, or NULL; its key, lengths and expiry are set, its state is dead. */
 struct layout_item *store_item_new(struct store_worker *worker, const void *key,
 				   unsigned key_bytes, uint64_t value_bytes, uint64_t expiry_ms);
+/* What is pinned keeps its memory until it is not. */
 void store_item_delete(struct store_worker *worker, struct layout_item *item);
+/* Ends a pin; the last one of an item that was deleted frees it. */
+void store_item_unpin(struct store_worker *worker, struct pin *pin);
 
 /*
  * Gives a filled-in item its version and checksum, which store_put would do under locks

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "common/clock.h"
 #include "server/durable/backup.h"
 #include "server/lock/locker.h"
 #include "server/store/change/rmw.h"
@@ -96,18 +97,31 @@ static enum request_fate do_hints(struct request *r)
 	return answer(r, WIRE_OK);
 }
 
-static void drop_copy(struct request *r)
+/* A value that is too long for a message: where it stands, for the client to READ it. */
+static enum request_fate answer_pinned(struct request *r, const struct store_change *key)
 {
-	if (r->conn->copy)
-		store_item_delete(&r->worker->store, r->conn->copy);
-	r->conn->copy = NULL;
+	struct worker *w = r->worker;
+	struct store_result result = { 0 };
+	int status = pinned_take(&w->pinned, &w->store, &r->conn->pinned, key, &result, clock_ns());
+
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	struct txbuf *tx = reply_new(&w->tx, r->to, r->head, (enum wire_status)status);
+	struct wire_reply *reply = reply_head(tx);
+	if (status == WIRE_OK) {
+		reply->flags = WIRE_PINNED;
+		reply->version = result.version;
+		reply->value_bytes = result.value_bytes;
+		reply->word = result.word;
+	}
+	reply_send(&w->tx, tx, 0);
+	return REQUEST_DONE;
 }
 
 static enum request_fate do_get(struct request *r)
 {
 	struct store_change key = change_of(r);
 	struct store_result result = { 0 };
-	struct layout_item *copy;
 
 	if (r->head->flags & WIRE_HEAD) {
 		int found = store_head(&r->worker->store, &key, &result);
@@ -115,39 +129,30 @@ static enum request_fate do_get(struct request *r)
 			       ? REQUEST_ASIDE
 			       : answer_result(r, (enum wire_status)found, &result);
 	}
-	drop_copy(r);
 	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
-	int status = store_get(&r->worker->store, &key, reply_payload(tx), REPLY_PAYLOAD_MAX,
-			       &result, &copy);
+	int status = store_get(&r->worker->store, &key, reply_payload(tx), REPLY_PAYLOAD_MAX, &result);
 	struct wire_reply *reply = reply_head(tx);
-	if (status == STORE_ASIDE) {
+	if (status == STORE_ASIDE || result.value_bytes > REPLY_PAYLOAD_MAX) {
 		tx_release(&r->worker->tx, tx);
-		return REQUEST_ASIDE;
+		return status == STORE_ASIDE ? REQUEST_ASIDE : answer_pinned(r, &key);
 	}
-	size_t payload = 0;
 	reply->status = (uint8_t)status;
 	if (status == WIRE_OK) {
-		payload = copy ? 0 : result.value_bytes;
 		reply->version = result.version;
 		reply->value_bytes = result.value_bytes;
 		reply->word = result.expiry_ms;
-		if (copy) {
-			r->conn->copy = copy;
-			reply->flags = WIRE_COPY;
-			reply->word = layout_word(
-				table_offset(r->worker->server->table, copy) / LAYOUT_UNIT_BYTES,
-				layout_len_encode(layout_item_bytes(key.key_bytes,
-								    result.value_bytes)),
-				0);
-		}
 	}
-	reply_send(&r->worker->tx, tx, payload);
+	reply_send(&r->worker->tx, tx, result.value_bytes);
 	return REQUEST_DONE;
 }
 
 static enum request_fate do_release(struct request *r)
 {
-	drop_copy(r);
+	struct worker *w = r->worker;
+
+	/* A client that has many in flight gives back one after it has the next. */
+	if (!r->head->version || r->head->version == r->conn->pinned.version)
+		pinned_end(&w->pinned, &w->store, &r->conn->pinned);
 	return answer(r, WIRE_OK);
 }
 

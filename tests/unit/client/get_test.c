@@ -261,17 +261,49 @@ static void test_kvd_answers_with_the_head(void **state)
 		KVD_OK);
 }
 
-static void test_kvd_answers_with_a_copy(void **state)
+static void test_kvd_pins_it(void **state)
 {
 	struct bytes_item item = item_of(LONG_BYTES);
 
 	(void)state;
-	item.kind = LAYOUT_COPY;
+	item.kind = LAYOUT_DEAD; /* it was replaced since */
 	uint64_t word = bytes_item(end->bytes, &item);
-	assert_value(ask((struct wire_reply){ .flags = WIRE_COPY, .word = word }, 0, GET_PLAIN,
-			 LONG_BYTES),
+	assert_value(ask((struct wire_reply){ .flags = WIRE_PINNED, .version = ITEM_VERSION,
+					      .word = word },
+			 0, GET_PLAIN, LONG_BYTES),
 		     value, LONG_BYTES);
-	assert_int_equal(end->messages, 1);
+	assert_int_equal(end->messages, 2);
+	assert_int_equal(end->asked.op, WIRE_RELEASE);
+	assert_int_equal(end->asked.version, ITEM_VERSION);
+}
+
+static unsigned lost; /* of the next items that kvd pins */
+
+/* Its memory was used again before it was READ. */
+static void answer_lost(struct end *to, const struct wire_request *request)
+{
+	struct bytes_item item = item_of(LONG_BYTES);
+	struct wire_reply pinned = { .flags = WIRE_PINNED, .version = ITEM_VERSION };
+
+	if (request->op != WIRE_GET)
+		pinned = (struct wire_reply){ .status = WIRE_OK };
+	else if (lost && lost--)
+		item.version++;
+	item.kind = LAYOUT_DEAD;
+	pinned.word = bytes_item(to->bytes, &item);
+	end_reply(to, pinned, NULL, 0);
+}
+
+static void test_pinned_item_that_is_lost(void **state)
+{
+	(void)state;
+	end->client.options.get = KVD_GET_MESSAGE;
+	end->answer = answer_lost;
+	lost = 3;
+	assert_value(get(GET_PLAIN, LONG_BYTES), value, LONG_BYTES);
+	lost = ~0u; /* there is an end to it */
+	assert_int_equal(get(GET_PLAIN, LONG_BYTES)->result, KVD_EBUSY);
+	assert_non_null(strstr(e->health.err.text, "replaced each time before it is READ"));
 }
 
 static void test_item_of_a_worker_that_is_none(void **state)
@@ -538,7 +570,8 @@ int main(void)
 		TEST(test_item_of_a_worker_that_is_none),
 		TEST(test_kvd_answers),
 		TEST(test_kvd_answers_with_the_head),
-		TEST(test_kvd_answers_with_a_copy),
+		TEST(test_kvd_pins_it),
+		TEST(test_pinned_item_that_is_lost),
 		TEST(test_entry_that_names_no_item),
 		TEST(test_locked_is_one_sided),
 		TEST(test_hints),

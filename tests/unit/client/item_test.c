@@ -65,7 +65,6 @@ static void test_kinds(void **state)
 		{ LAYOUT_OLD, READ_TXN, READ_TXN },
 		{ LAYOUT_NEW, READ_TXN, READ_TXN },
 		{ LAYOUT_INSERTING, ABSENT, ABSENT },
-		{ LAYOUT_COPY, START_OVER, START_OVER },
 		{ 99, READ_ITEM, READ_ITEM }, /* no kind at all: torn */
 	};
 
@@ -235,19 +234,65 @@ static void test_holder_waits_for_what_is_under_way(void **state)
 	assert_int_equal(item_got(g), DELIVER);
 }
 
-/* ------------------------------------------------------------ copy, prepared */
+/* ---------------------------------------------------------- pinned, prepared */
 
-static void test_copy_that_was_made_for_it(void **state)
+static struct get *read_pinned(enum layout_kind kind)
 {
-	struct get *g = read_kind(LAYOUT_COPY);
+	struct get *g = read_kind(kind);
+
+	g->step = READ_PINNED;
+	g->held_version = ITEM_VERSION;
+	return g;
+}
+
+/* What kvd pinned is the value, replaced or deleted as it may be since. */
+static void test_pinned(void **state)
+{
+	static const enum layout_kind kinds[] = { LAYOUT_LIVE, LAYOUT_DEAD, LAYOUT_DELETED,
+						  LAYOUT_OLD, LAYOUT_UPDATING };
 
 	(void)state;
-	g->step = READ_COPY;
+	for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		assert_int_equal(item_got_pinned(read_pinned(kinds[i])), DELIVER);
+	struct get *g = read_pinned(LAYOUT_DEAD);
 	g->locked = true; /* no matter: kvd has looked */
 	b->memory.item[1] ^= LAYOUT_PENDING >> 8;
-	assert_int_equal(item_got(g), DELIVER);
+	assert_int_equal(item_got_pinned(g), DELIVER);
 	b->memory.item[40] ^= 1;
-	assert_int_equal(item_got(g), READ_COPY);
+	for (unsigned i = 0; i < TORN_MAX; i++)
+		assert_int_equal(item_got_pinned(g), READ_PINNED);
+	assert_int_equal(item_got_pinned(g), ASK);
+}
+
+/* Its memory has been used again: nothing of it counts but what the key has there now. */
+static void test_pinned_that_is_gone(void **state)
+{
+	static const enum layout_kind kinds[] = { LAYOUT_DEAD, LAYOUT_DELETED, LAYOUT_PREPARED,
+						  LAYOUT_NEW, LAYOUT_OLD, LAYOUT_INSERTING };
+	struct get *g;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		g = read_pinned(kinds[i]);
+		g->held_version--;
+		if (item_got_pinned(g) != ASK)
+			fail_msg("another version of kind %d is taken for what kvd pinned",
+				 (int)kinds[i]);
+	}
+	g = read_pinned(LAYOUT_LIVE); /* with a new header, or written there since */
+	g->held_version--;
+	assert_int_equal(item_got_pinned(g), DELIVER);
+	g = read_pinned(LAYOUT_UPDATING); /* the next header is on its way */
+	g->held_version--;
+	assert_int_equal(item_got_pinned(g), READ_PINNED);
+	g = read_other(false);
+	g->step = READ_PINNED;
+	g->held_version = ITEM_VERSION;
+	assert_int_equal(item_got_pinned(g), READ_PINNED);
+	g = read_other(true); /* the same version is of no use with another key */
+	g->step = READ_PINNED;
+	g->held_version = ITEM_VERSION;
+	assert_int_equal(item_got_pinned(g), READ_PINNED);
 }
 
 static void test_prepared_that_counts(void **state)
@@ -284,8 +329,9 @@ static void test_expiry(void **state)
 	assert_int_equal(item_got(g), ABSENT);
 	g->begun_ns = 0; /* it may have lived when the call began */
 	assert_int_equal(item_got(g), ASK);
-	g->step = READ_COPY; /* of which kvd has looked */
-	assert_int_equal(item_got_live(g), DELIVER);
+	g->step = READ_PINNED; /* of which kvd has looked */
+	g->held_version = ITEM_VERSION;
+	assert_int_equal(item_got_pinned(g), DELIVER);
 }
 
 /* -------------------------------------------------------------------- plans */
@@ -462,7 +508,8 @@ int main(void)
 		TEST(test_no_collision),
 		TEST(test_more_collisions_than_are_kept),
 		TEST(test_holder_waits_for_what_is_under_way),
-		TEST(test_copy_that_was_made_for_it),
+		TEST(test_pinned),
+		TEST(test_pinned_that_is_gone),
 		TEST(test_prepared_that_counts),
 		TEST(test_expiry),
 		TEST(test_entries_that_name_no_item),

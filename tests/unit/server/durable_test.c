@@ -236,8 +236,7 @@ static void check(void)
 	for (unsigned i = 0; i < KEYS; i++) {
 		struct store_change c = change_of(i, key);
 		struct store_result r = { 0 };
-		struct layout_item *copy;
-		int status = store_get(&f.worker[0], &c, value, sizeof value, &r, &copy);
+		int status = store_get(&f.worker[0], &c, value, sizeof value, &r);
 		assert_int_equal(status, model[i].version ? WIRE_OK : WIRE_NOT_FOUND);
 		if (!model[i].version)
 			continue;

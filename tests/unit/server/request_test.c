@@ -240,27 +240,55 @@ static struct wire_request pull_of(enum wire_op op, const char *key, uint64_t by
 				      .segments = count, .value_checksum = hash_bytes(lent(), bytes) };
 }
 
-/* A GET of a long value is told where its copy is, which is READ. */
-static void expect_lent(const char *key, size_t bytes)
+/* The address of what the last reply's word names. */
+static uint64_t place(void)
 {
 	const struct wire_welcome *w = &peer.c.welcome;
 
+	return w->table_addr +
+	       layout_word_offset(peer.reply.word, layout_unit_mask(w->table_bytes));
+}
+
+static void get_pinned(const char *key, size_t bytes)
+{
 	assert_int_equal(ask(GET, key, NULL, 0), WIRE_OK);
 	assert_int_equal(peer.reply.value_bytes, bytes);
-	assert_true(peer.reply.flags & WIRE_COPY);
-	uint64_t units = w->table_bytes / LAYOUT_UNIT_BYTES, mask = 1;
-	while (mask < units)
-		mask = mask << 1 | 1;
-	uint64_t at = w->table_addr + layout_word_offset(peer.reply.word, mask) +
-		      offsetof(struct layout_item, data) + strlen(key);
+	assert_true(peer.reply.flags & WIRE_PINNED);
+}
+
+/* READs what was lent as the value of an item. */
+static void expect_lent_at(uint64_t addr, const char *key, size_t bytes)
+{
+	uint64_t at = addr + offsetof(struct layout_item, data) + strlen(key);
+
 	for (size_t done = 0; done < bytes;) {
 		uint32_t n = bytes - done < RAW_REACH ? (uint32_t)(bytes - done) : RAW_REACH;
-		assert_int_equal(raw_reach(&peer.c, IBV_WR_RDMA_READ, at + done, w->table_rkey, n),
+		assert_int_equal(raw_reach(&peer.c, IBV_WR_RDMA_READ, at + done,
+					   peer.c.welcome.table_rkey, n),
 				 IBV_WC_SUCCESS);
 		assert_memory_equal(peer.raw.reach, lent() + done, n);
 		done += n;
 	}
-	assert_int_equal(ask(RELEASE, NULL, NULL, 0), WIRE_OK);
+}
+
+/* A GET of a long value is told where it is, which is READ. */
+static void expect_lent(const char *key, size_t bytes)
+{
+	get_pinned(key, bytes);
+	expect_lent_at(place(), key, bytes);
+	assert_int_equal(ask(RELEASE, NULL, NULL, .version = peer.reply.version), WIRE_OK);
+}
+
+/* The state word there. */
+static uint64_t state_at(uint64_t addr)
+{
+	uint64_t word;
+
+	assert_int_equal(raw_reach(&peer.c, IBV_WR_RDMA_READ, addr, peer.c.welcome.table_rkey,
+				   sizeof word),
+			 IBV_WC_SUCCESS);
+	memcpy(&word, peer.raw.reach, sizeof word);
+	return word;
 }
 
 static void test_pull(void **state)
@@ -396,7 +424,15 @@ static void test_pull_hang_up(void **state)
 }
 
 /* The copy of a GET is its own: a change does not change it. */
-static void test_copy(void **state)
+static void put_lent(const char *key, size_t bytes)
+{
+	struct wire_request q = pull_of(WIRE_PUT, key, bytes, 1);
+	struct wire_segment one = segment(0, bytes);
+
+	assert_int_equal(peer_ask(&peer, &q, key, &one), WIRE_OK);
+}
+
+static void test_pinned(void **state)
 {
 	char *text = malloc(8001);
 
@@ -411,12 +447,64 @@ static void test_copy(void **state)
 	assert_int_equal(peer_ask(&peer, &q, "k", &one), WIRE_OK);
 	memcpy(lent() + 8000, text, 8000);
 	expect_lent("k", 16000);
-	/* One is kept at the most, or memory would not be enough: the next GET frees it. */
-	for (int i = 0; i < 4000; i++) {
-		assert_int_equal(ask(GET, "k", NULL, 0), WIRE_OK);
-		assert_true(peer.reply.flags & WIRE_COPY);
-	}
+	/* A GET costs no memory, however many of them there are. */
+	uint64_t used = peer_stat(&peer, "memory.used_bytes");
+	for (int i = 0; i < 4000; i++)
+		get_pinned("k", 16000);
+	assert_int_equal(peer_stat(&peer, "memory.used_bytes"), used);
 	free(text);
+}
+
+/* What was pinned stays while it is READ, whatever becomes of the key. */
+static void test_pinned_and_replaced(void **state)
+{
+	const size_t bytes = 1u << 20;
+	uint64_t at, version;
+
+	(void)state;
+	fill(bytes, 0);
+	put_lent("k", bytes);
+	get_pinned("k", bytes);
+	at = place();
+	version = peer.reply.version;
+	assert_int_equal(ask(PUT, "k", "another", 0), WIRE_OK);
+	assert_int_equal(ask(DELETE, "k", NULL, 0), WIRE_OK);
+	if (layout_state_version(state_at(at)) != version)
+		fail_msg("an item was freed while it was pinned");
+	expect_lent_at(at, "k", bytes);
+	assert_true(peer_stat(&peer, "memory.pinned_bytes") >= bytes);
+	/* Of another GET: it is not given back by that. */
+	assert_int_equal(ask(RELEASE, NULL, NULL, .version = version + 1), WIRE_OK);
+	assert_int_equal(layout_state_version(state_at(at)), version);
+	assert_int_equal(ask(RELEASE, NULL, NULL, .version = version), WIRE_OK);
+	assert_int_equal(peer_stat(&peer, "memory.pinned_bytes"), 0);
+	assert_int_equal(layout_state_version(state_at(at)), 0);
+}
+
+/* A sixteenth of the table for what nobody has any more but readers. */
+static void test_pinned_have_a_limit(void **state)
+{
+	const size_t bytes = 3u << 20;
+	struct peer other;
+
+	(void)state;
+	fill(bytes, 0);
+	put_lent("k", bytes);
+	get_pinned("k", bytes);
+	uint64_t at = place(), version = peer.reply.version;
+	assert_int_equal(ask(DELETE, "k", NULL, 0), WIRE_OK);
+	assert_int_equal(peer_stat(&peer, "memory.pinned_bytes"), 0);
+	assert_int_not_equal(layout_state_version(state_at(at)), version);
+	/* One whose connection ends is given back, too. */
+	put_lent("k", bytes / 3);
+	peer_enter(&other, &kvd);
+	assert_int_equal(peer_ask_text(&other, (struct wire_request){ .op = WIRE_GET }, "k", NULL),
+			 WIRE_OK);
+	assert_int_equal(ask(DELETE, "k", NULL, 0), WIRE_OK);
+	assert_true(peer_stat(&peer, "memory.pinned_bytes") > bytes / 3);
+	peer_leave(&other);
+	for (uint64_t end = raw_now_ms() + PEER_PATIENCE_MS; peer_stat(&peer, "memory.pinned_bytes");)
+		assert_true(raw_now_ms() < end);
 }
 
 /* ------------------------------------------------------------- pages of keys */
@@ -655,7 +743,8 @@ int main(int argc, char **argv)
 		TEST(test_welcome), TEST(test_put_get), TEST(test_conditions), TEST(test_expiry),
 		TEST(test_compute), TEST(test_txn), TEST(test_small_ones), TEST(test_pull),
 		TEST(test_pull_pieces), TEST(test_pull_append), TEST(test_pull_refused),
-		TEST(test_pull_not_lent), TEST(test_pull_hang_up), TEST(test_copy), TEST(test_keys),
+		TEST(test_pull_not_lent), TEST(test_pull_hang_up), TEST(test_pinned),
+		TEST(test_pinned_and_replaced), TEST(test_pinned_have_a_limit), TEST(test_keys),
 		TEST(test_flush), TEST(test_news), TEST(test_fate), TEST(test_malformed),
 		TEST(test_too_short), TEST(test_no_hello), TEST(test_credits),
 	};

@@ -140,23 +140,22 @@ static void of_transactions(void)
 	txn(WIRE_TXN_DELETE, "gone", OTHER, 0);
 }
 
-static void copied(void)
+static void pinned(void)
 {
-	struct store_change c = change_of("copied");
+	struct store_change c = change_of("pinned");
 	struct store_result r;
-	struct layout_item *copy;
+	struct pin pin = { 0 };
 
-	put("copied", SECRET, 3000);
-	assert_int_equal(store_get(&f.worker[0], &c, NULL, 0, &r, &copy), WIRE_OK);
-	delete("copied");
-	assert_non_null(copy);
-	store_item_delete(&f.worker[0], copy);
+	put("pinned", SECRET, 3 * PIN_ITEM_BYTES_MIN);
+	assert_int_equal(store_pin(&f.worker[0], &c, &r, &pin), WIRE_OK);
+	delete("pinned");
+	store_item_unpin(&f.worker[0], &pin);
 }
 
 static void (*const kinds[])(void) = { deleted, overwritten, expired, evicted, moved,
-				       of_transactions, copied };
+				       of_transactions, pinned };
 static const char *const names[] = { "deleted", "overwritten", "expired", "evicted", "moved",
-				     "of transactions", "copied" };
+				     "of transactions", "pinned" };
 
 static void test_nothing_is_left(void **state)
 {
