@@ -151,7 +151,8 @@ static int poll_batch(struct worker *w)
 /* Something waits that no completion will announce. */
 static bool has_waiting(const struct worker *w)
 {
-	return w->deferred.count || w->tx.dirty || w->conns.closing || w->committed || pulls_waiting(&w->pulls);
+	return w->deferred.count || w->tx.dirty || w->conns.closing || w->committed || pulls_waiting(&w->pulls) ||
+	       rewrites_waiting(&w->rewrites);
 }
 
 static void sleep_for_event(struct worker *w)
@@ -164,7 +165,9 @@ static void sleep_for_event(struct worker *w)
 
 	bool soon = has_waiting(w) || expire_is_due(w->server->store) ||
 		    compact_is_due(&w->store);
-	int n = poll(fds, 2, soon ? 1 : 1000);
+	/* A step is due. */
+	bool now = rewrites_waiting(&w->rewrites);
+	int n = poll(fds, 2, now ? 0 : soon ? 1 : 1000);
 	if (n <= 0)
 		return;
 	if ((fds[0].revents & POLLIN) &&
@@ -228,6 +231,7 @@ static void close_all(struct worker *w)
 		if (w->store.commits)
 			intake_committed(w);
 		bool idle = poll_batch(w) == 0;
+		rewrites_step(&w->rewrites);
 		look_after_conns(w, idle);
 		if (idle)
 			sleep_for_event(w);
@@ -260,6 +264,7 @@ static void *run(void *arg)
 			intake_retry(w);
 		}
 		pulls_retry(&w->pulls);
+		rewrites_step(&w->rewrites);
 		if (w->pinned.first)
 			pinned_lapse(&w->pinned, &w->store, clock_ns());
 		if (expire_is_due(w->server->store))
@@ -388,9 +393,10 @@ static void wake_for_commit(void *worker)
 static int new_parts(struct worker *w)
 {
 	struct server *s = w->server;
-	const struct pull_parts parts = { .server = s, .store = &w->store, .tx = &w->tx,
+	const struct request_parts parts = { .server = s, .store = &w->store, .tx = &w->tx,
 					  .owed = &w->owed, .timings = &w->timings,
-					  .stats = &w->stats };
+					  .stats = &w->stats,
+					  .rewrites = &w->rewrites };
 
 	w->tx.store = s->store;
 	w->tx.news = s->news;
@@ -400,7 +406,8 @@ static int new_parts(struct worker *w)
 	w->committed_end = &w->committed;
 	pinned_init(&w->pinned);
 	spin_init(&w->spin);
-	if (pulls_init(&w->pulls, &parts) || deferred_init(&w->deferred, DEFERRED_MAX))
+	if (pulls_init(&w->pulls, &parts) || rewrites_init(&w->rewrites, &parts) ||
+	    deferred_init(&w->deferred, DEFERRED_MAX))
 		return -1;
 	return s->durable && owed_init(&w->owed, STORE_COMMITS_MAX) ? -1 : 0;
 }
@@ -475,6 +482,7 @@ void worker_delete(struct worker **worker)
 	tx_fini(&w->tx);
 	deferred_fini(&w->deferred);
 	pulls_fini(&w->pulls);
+	rewrites_fini(&w->rewrites);
 	owed_fini(&w->owed);
 	store_worker_fini(&w->store);
 	commands_fini(&w->commands);

@@ -25,6 +25,7 @@
 #include "server/worker/request/owed.h"
 #include "server/worker/request/pinned.h"
 #include "server/worker/request/pull.h"
+#include "server/worker/request/rewrites.h"
 #include "server/worker/reply.h"
 #include "server/worker/rx.h"
 #include "server/worker/stats.h"
@@ -58,6 +59,7 @@ struct worker {
 	struct deferred deferred;
 	struct pulls pulls;
 	struct pinned_list pinned;
+	struct rewrites rewrites;
 	struct owed_list owed;
 	struct durable_op *committed, **committed_end; /* for which there was no tx buffer yet */
 };

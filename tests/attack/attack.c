@@ -12,6 +12,9 @@
  *	attack ADDR:PORT hoard N PROCESSES WHO KEY FILE
  *							N GETs by message of a long value, which
  *							it neither READs nor gives back
+ *	attack ADDR:PORT swell N PROCESSES WHO KEY
+ *							N appends of a byte to a long value, and
+ *							as many touches of it
  *	attack ADDR:PORT pace WHO KEY FILE		no attack: a user's PUTs, one after the
  *							other, until FILE is there, and how long
  *							they took
@@ -145,6 +148,8 @@ int main(int argc, char **argv)
 		attack_crowd(argv[1], argv + 3);
 	if (!strcmp(argv[2], "hoard") && argc == 8)
 		attack_hoard(argv[1], argv + 3);
+	if (!strcmp(argv[2], "swell") && argc == 7)
+		attack_swell(argv[1], argv + 3);
 	if (!strcmp(argv[2], "flood") && argc == 7)
 		attack_flood(argv[1], argv + 3);
 	if (!strcmp(argv[2], "holdings") && argc == 5) {

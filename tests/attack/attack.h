@@ -39,6 +39,7 @@ void attack_across(struct raw *raw, const char *there, const char *own, const ch
 
 /* hoard.c: long values, and what others notice of them. */
 void attack_hoard(const char *addr, char **argv) __attribute__((noreturn));
+void attack_swell(const char *addr, char **argv) __attribute__((noreturn));
 void attack_pace(struct raw *raw, const char *name, const char *key, const char *path);
 
 /* handshakes.c: recorded ones, borrowed ones, wrong ones. */

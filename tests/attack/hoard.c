@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hoard.c -- many GETs by message of a long value, and what another user notices of that. */
+/* hoard.c -- many GETs by message of a long value, many appends to it, and what another user notices of that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +73,45 @@ void attack_hoard(const char *addr, char **argv)
 	for (long p = 0; p < processes; p++)
 		if (fork() == 0)
 			hoard_part(addr, n / processes, &cred, argv[3], argv[4]);
+	exit(attack_wait_all());
+}
+
+static void swell_part(const char *addr, long n, const struct credentials *who, const char *key)
+{
+	uint64_t begin = raw_now_ms();
+	struct wire_reply reply;
+	struct raw raw = { .random = 1 };
+	struct raw_conn c;
+	long sent = 0, done = 0;
+
+	raw_open(&raw, addr);
+	raw_enter(&raw, &c, who);
+	for (long got = 0; got < 2 * n; got++) {
+		for (; sent < 2 * n && sent - got < 4; sent++)
+			send_key(&c, (uint32_t)sent + 1, sent % 2 ? WIRE_TOUCH : WIRE_APPEND, key,
+				 sent % 2 ? 0 : 1);
+		if (!raw_reply(&c, &reply, NULL, 0, 120000))
+			raw_die("an append has no answer");
+		if (reply.status != WIRE_OK && reply.status != WIRE_EBUSY)
+			raw_die("an append fails");
+		done += reply.status == WIRE_OK && reply.op == WIRE_APPEND;
+	}
+	printf("appended %ld of %ld in %llu ms\n", done, n,
+	       (unsigned long long)(raw_now_ms() - begin));
+	fflush(stdout);
+	raw_hang_up(&c);
+	_exit(done == 0);
+}
+
+void attack_swell(const char *addr, char **argv)
+{
+	long n = atol(argv[0]), processes = atol(argv[1]);
+	struct credentials cred = attack_load(argv[2]);
+
+	fflush(stdout);
+	for (long p = 0; p < processes; p++)
+		if (fork() == 0)
+			swell_part(addr, n / processes, &cred, argv[3]);
 	exit(attack_wait_all());
 }
 

@@ -119,9 +119,10 @@ static size_t stats(const struct server *s, char *buf, size_t buf_bytes)
 
 static void start(void)
 {
-	const struct pull_parts parts = { .server = &server, .store = &worker.store,
+	const struct request_parts parts = { .server = &server, .store = &worker.store,
 					  .tx = &worker.tx, .owed = &worker.owed,
-					  .timings = &worker.timings, .stats = &worker.stats };
+					  .timings = &worker.timings, .stats = &worker.stats,
+					  .rewrites = &worker.rewrites };
 	struct err err;
 
 	log_open("fuzz", LOG_LEVEL_ERROR);
@@ -140,6 +141,7 @@ static void start(void)
 	memory = malloc(TXS * WIRE_MESSAGE_BYTES_MAX);
 	FUZZ_CHECK(server.fates && server.news && memory);
 	pinned_init(&worker.pinned);
+	FUZZ_CHECK(rewrites_init(&worker.rewrites, &parts) == 0);
 	FUZZ_CHECK(pulls_init(&worker.pulls, &parts) == 0);
 	FUZZ_CHECK(tx_init(&worker.tx, TXS, memory, WIRE_MESSAGE_BYTES_MAX) == 0);
 	new_store();
@@ -167,6 +169,8 @@ static void end(struct conn *c)
 	reply_flush(&worker.tx);
 	complete_all(c);
 	pulls_retry(&worker.pulls);
+	while (rewrites_waiting(&worker.rewrites))
+		rewrites_step(&worker.rewrites);
 	pinned_end(&worker.pinned, &worker.store, &c->pinned);
 	fate_ring_delete(&c->sendq.fate);
 	/* Nothing is lost, whatever came. */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # A user who may only read asks by message for a long value, again and again, and gives
-# nothing back: others' PUTs through the same worker are as fast as without, kvd stays
+# nothing back; another appends to it and touches it: others' PUTs through the same worker are as fast as without, kvd stays
 # healthy, the key can be deleted, and no memory of the table goes.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 attack=$KVD_BUILD/tests/attack/attack
@@ -61,6 +61,14 @@ hoard 120 3
 pace_end "120 GETs by message of $mb MB"
 compute "$p99 <= 5 * $base || $p99 <= 20000" || fail "a reader of a long value makes PUTs of others slow: p99 $p99 us"
 compute "$max <= 1000000" || fail "a reader of a long value keeps a worker for $max us"
+pace
+timeout $((2 * patience_s)) "$attack" "$KVD_ADDR" swell 12 3 "$tmp/admin" long >"$tmp/swell" ||
+	fail "appends to a long value: $(cat "$tmp/swell")"
+say "$(tr '\n' ';' <"$tmp/swell")"
+pace_end "12 appends to a value of $mb MB, and 12 touches"
+compute "$max <= 1000000" || fail "appends to a long value keep a worker for $max us"
+done=$(awk '{ n += $2 } END { print n }' "$tmp/swell")
+[ "$(kvcli get long | wc -c)" = $((mb * 1048576 + done)) ] || fail "$done appends, and $(kvcli get long | wc -c) bytes"
 SECONDS=0
 expect 0 kvcli del long
 [ $SECONDS -le 5 ] || fail "the key could not be deleted for $SECONDS s"

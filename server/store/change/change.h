@@ -19,6 +19,7 @@
 /* What operations return beside an enum wire_status. */
 #define STORE_ASIDE (-1)
 #define STORE_COMMIT (-2) /* it waits for the disk: see commit.h */
+#define STORE_LONG (-4)   /* a long value is to be computed: see rewrite.h */
 #define STORE_SILENT (-3) /* a commit's end that needs no answer: it had one before */
 
 /* So many commits may be under way in one worker. */

@@ -32,6 +32,7 @@ bool compute_parse(const uint8_t *text, uint64_t bytes, int64_t *number)
 bool compute_init(struct compute *x, const struct wire_request *q, const void *value)
 {
 	x->op = (enum wire_op)q->op;
+	x->made = NULL;
 	if (x->op != WIRE_INCR)
 		return true;
 	if (q->value_bytes != sizeof x->incr)
@@ -101,9 +102,45 @@ static int touch(struct store_worker *w, struct compute *x, struct store_change 
 	head->state = layout_state(version, LAYOUT_LIVE, 0);
 	head->expiry_ms = c->expiry_ms;
 	c->value_bytes = layout_value_bytes(old->lengths);
-	head->checksum = hash_item_split(head, c->key_bytes, value_of(old), c->value_bytes, version,
-					 table_offset(w->store->table, old));
+	uint64_t offset = table_offset(w->store->table, old);
+	head->checksum = x->made ? hash_item_of(x->made->hash, version, offset)
+				 : hash_item_split(head, c->key_bytes, value_of(old),
+						   c->value_bytes, version, offset);
 	c->head = head;
+	return WIRE_OK;
+}
+
+static bool is_long(const struct store_change *c, const struct layout_item *old)
+{
+	const struct compute *x = c->compute;
+	uint64_t bytes = old ? layout_value_bytes(old->lengths) : 0;
+
+	if (x->op == WIRE_APPEND)
+		bytes += c->value_bytes;
+	return x->op != WIRE_INCR && bytes > COMPUTE_BYTES_MAX;
+}
+
+/* Whether what was made is of just this item. */
+static bool is_made_of(const struct rewritten *m, const struct layout_item *old)
+{
+	if (old != m->from)
+		return false;
+	if (!old)
+		return true;
+	if (m->item && m->item->expiry_ms != old->expiry_ms)
+		return false;
+	return !m->version || layout_state_version(old->state) == m->version;
+}
+
+static int take_made(struct store_worker *w, struct compute *x, struct store_change *c,
+		     const struct layout_item *old)
+{
+	if (!is_made_of(x->made, old))
+		return STORE_LONG;
+	if (x->op == WIRE_TOUCH)
+		return touch(w, x, c, old);
+	c->expiry_ms = x->made->item->expiry_ms;
+	c->value_bytes = layout_value_bytes(x->made->item->lengths);
 	return WIRE_OK;
 }
 
@@ -111,6 +148,10 @@ int compute_run(struct store_worker *w, struct store_change *c, const struct lay
 {
 	struct compute *x = c->compute;
 
+	if (x->made)
+		return take_made(w, x, c, old);
+	if (is_long(c, old))
+		return STORE_LONG;
 	if (x->op == WIRE_TOUCH)
 		return touch(w, x, c, old);
 	if (old)

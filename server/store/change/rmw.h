@@ -7,12 +7,24 @@
 
 #include "server/store/change/change.h"
 
+/* More than that is not computed in one go: copying and hashing it takes a millisecond. */
+#define COMPUTE_BYTES_MAX (1u << 20)
+
+/* What was made of the old item beforehand (server/store/rewrite.h). */
+struct rewritten {
+	const struct layout_item *from; /* the old item; NULL: there was none */
+	uint64_t version;               /* of it; 0: it is pinned */
+	struct layout_item *item;       /* WIRE_APPEND: the new one, hashed */
+	uint64_t hash;                  /* WIRE_TOUCH: of all of it, but version and place */
+};
+
 /* Lives as long as the store_put that it is for. */
 struct compute {
 	enum wire_op op;         /* WIRE_INCR, WIRE_APPEND, WIRE_TOUCH */
 	struct wire_incr incr;
 	bool has_initial;
 	int64_t number;          /* WIRE_INCR: the new one */
+	const struct rewritten *made; /* NULL: nothing as yet */
 	/* The new value where it is short; the new header and key of a WIRE_TOUCH. */
 	uint8_t buf[LAYOUT_INPLACE_BYTES_MAX] __attribute__((aligned(8)));
 };
@@ -25,7 +37,8 @@ bool compute_init(struct compute *compute, const struct wire_request *request,
  * Completes a change: sets value and value_bytes (in change->compute or in the old
  * item), or item (new memory), or head; and expiry_ms.  `old` is NULL if there is
  * no such key.  Caller: has the key's stripe marked, and no bucket locked.  An enum
- * wire_status; if it is not WIRE_OK, nothing was allocated.
+ * wire_status; or STORE_LONG: it is too much for one go, or was made of another item.  If it
+ * is not WIRE_OK, nothing was allocated.
  */
 int compute_run(struct store_worker *worker, struct store_change *change,
 		const struct layout_item *old);

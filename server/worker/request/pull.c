@@ -27,6 +27,7 @@
 #include "server/worker/context.h"
 #include "server/worker/request/deferred.h"
 #include "server/worker/request/owed.h"
+#include "server/worker/request/rewrites.h"
 #include "server/worker/reply.h"
 
 #define CHUNK_BYTES_MAX (1ull << 20)
@@ -52,7 +53,7 @@ struct pull {
 	uint64_t complete_ns;
 };
 
-int pulls_init(struct pulls *s, const struct pull_parts *parts)
+int pulls_init(struct pulls *s, const struct request_parts *parts)
 {
 	s->parts = *parts;
 	s->free = NULL;
@@ -143,6 +144,13 @@ static void apply(struct pulls *s, struct pull *p)
 	int status = store_put(s->parts.store, &c, &r);
 	if (status == STORE_ASIDE) {
 		wait_more(s, p, clock_ns());
+		return;
+	}
+	if (status == STORE_LONG) {
+		if (!rewrites_may_begin(s->parts.rewrites, p->to))
+			return; /* after those that are under way */
+		rewrites_begin(s->parts.rewrites, p->to, q, p->item, p->begun_ns);
+		pull_free(s, p);
 		return;
 	}
 	if (status == STORE_COMMIT) {

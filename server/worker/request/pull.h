@@ -12,37 +12,22 @@
 
 #include "common/wire.h"
 #include "server/worker/request/deferred.h"
-#include "server/worker/timing.h"
+#include "server/worker/request/parts.h"
 
 #define PULLS 64u
 
 struct ibv_wc;
-struct owed_list;
 struct pull;
 struct sendq;
-struct server;
-struct store_worker;
-struct tx;
-struct worker_stats;
-
-/* What pulls use of their worker. */
-struct pull_parts {
-	const struct server *server;
-	struct store_worker *store;
-	struct tx *tx;
-	struct owed_list *owed;
-	struct timings *timings;
-	struct worker_stats *stats;
-};
 
 struct pulls {
-	struct pull_parts parts;
+	struct request_parts parts;
 	struct pull *all, *free;
 	uint32_t free_count;
 };
 
 /* 0 or an errno value. */
-int pulls_init(struct pulls *pulls, const struct pull_parts *parts);
+int pulls_init(struct pulls *pulls, const struct request_parts *parts);
 void pulls_fini(struct pulls *pulls);
 
 /* `segments`: of the request, not aligned.  REQUEST_DONE: it answers.  REQUEST_ASIDE: the

@@ -233,6 +233,23 @@ static enum request_fate do_txn(struct request *r)
 	return answer_change(r, status, &result);
 }
 
+/* Of a long value, in steps: it is answered when they are done. */
+static enum request_fate rewrite(struct request *r, const struct store_change *c)
+{
+	struct worker *w = r->worker;
+	uint64_t bytes = r->head->op == WIRE_APPEND ? c->value_bytes : 0;
+
+	if (!rewrites_may_begin(&w->rewrites, r->to))
+		return REQUEST_ASIDE;
+	struct layout_item *input =
+		store_item_new(&w->store, c->key, c->key_bytes, bytes, c->expiry_ms);
+	if (!input)
+		return answer(r, WIRE_EMEMORY);
+	memcpy(input->data + c->key_bytes, c->value, bytes);
+	rewrites_begin(&w->rewrites, r->to, r->head, input, timing_take(&w->timings));
+	return REQUEST_DONE;
+}
+
 /* WIRE_INCR, WIRE_APPEND, WIRE_TOUCH */
 static enum request_fate do_compute(struct request *r)
 {
@@ -249,6 +266,8 @@ static enum request_fate do_compute(struct request *r)
 		return pull_start(&r->worker->pulls, r->to, q, r->key, r->value);
 	c.compute = &x;
 	int status = store_put(&r->worker->store, &c, &result);
+	if (status == STORE_LONG)
+		return rewrite(r, &c);
 	if (status == STORE_COMMIT) {
 		owe(r)->number = x.number;
 		return REQUEST_DONE;

@@ -71,7 +71,7 @@ static void count_done(struct conn *c)
 
 static int begin(void **state)
 {
-	const struct pull_parts parts = { .server = &server, .store = &worker.store,
+	const struct request_parts parts = { .server = &server, .store = &worker.store,
 					  .tx = &worker.tx, .owed = &worker.owed,
 					  .timings = &worker.timings, .stats = &worker.stats };
 

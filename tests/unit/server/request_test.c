@@ -291,6 +291,14 @@ static uint64_t state_at(uint64_t addr)
 	return word;
 }
 
+static void put_lent(const char *key, size_t bytes)
+{
+	struct wire_request q = pull_of(WIRE_PUT, key, bytes, 1);
+	struct wire_segment one = segment(0, bytes);
+
+	assert_int_equal(peer_ask(&peer, &q, key, &one), WIRE_OK);
+}
+
 static void test_pull(void **state)
 {
 	size_t bytes = 3u << 20; /* several READs */
@@ -340,6 +348,54 @@ static void test_pull_append(void **state)
 	half = segment(12000, 8000);
 	assert_int_equal(peer_ask(&peer, &q, "log", &half), WIRE_OK);
 	expect_lent("log", 20000);
+}
+
+/* To a value that is too long for one go, and by one; the answer is as of any append. */
+static void test_long_append(void **state)
+{
+	size_t bytes = 3u << 20;
+	struct wire_segment one = segment(0, bytes);
+	struct wire_request q;
+
+	(void)state;
+	fill(bytes, 0);
+	q = pull_of(WIRE_APPEND, "long", bytes, 1);
+	assert_int_equal(peer_ask(&peer, &q, "long", &one), WIRE_OK); /* a new key */
+	assert_true(peer.reply.version && peer.reply.bucket != ~0ull && peer.reply.word);
+	expect_lent("long", bytes);
+	memcpy(lent() + bytes, "tail", 4);
+	assert_int_equal(ask(APPEND, "long", "tail", 0), WIRE_OK);
+	assert_int_equal(peer.reply.value_bytes, bytes + 4);
+	uint64_t version = peer.reply.version;
+	expect_lent("long", bytes + 4);
+	assert_int_equal(ask(APPEND, "long", "x", .flags = WIRE_IF_VERSION, .version = version + 1),
+			 WIRE_CONDITION);
+	assert_int_equal(peer.reply.version, version);
+	assert_int_equal(ask(TOUCH, "long", NULL, .ttl_ms = 3600000), WIRE_OK);
+	assert_true(peer.reply.version > version);
+	expect_lent("long", bytes + 4);
+	assert_int_equal(ask(DELETE, "long", NULL, 0), WIRE_OK);
+}
+
+/* One that hangs up meanwhile is through with it. */
+static void test_long_append_hang_up(void **state)
+{
+	struct wire_request q = { .op = WIRE_APPEND, .key_bytes = 4, .value_bytes = 1 };
+	size_t bytes = 3u << 20;
+	struct peer other;
+
+	(void)state;
+	fill(bytes, 0);
+	put_lent("long", bytes);
+	uint64_t used = peer_stat(&peer, "memory.used_bytes");
+	for (unsigned i = 0; i < 10; i++) {
+		peer_enter(&other, &kvd);
+		assert_true(peer_say(&other, &q, "long", "x"));
+		peer_leave(&other);
+	}
+	for (uint64_t end = raw_now_ms() + PEER_PATIENCE_MS; peer_stat(&peer, "connections") > 1;)
+		assert_true(raw_now_ms() < end);
+	assert_true(peer_stat(&peer, "memory.used_bytes") <= used + 2 * bytes);
 }
 
 static void test_pull_refused(void **state)
@@ -424,14 +480,6 @@ static void test_pull_hang_up(void **state)
 }
 
 /* The copy of a GET is its own: a change does not change it. */
-static void put_lent(const char *key, size_t bytes)
-{
-	struct wire_request q = pull_of(WIRE_PUT, key, bytes, 1);
-	struct wire_segment one = segment(0, bytes);
-
-	assert_int_equal(peer_ask(&peer, &q, key, &one), WIRE_OK);
-}
-
 static void test_pinned(void **state)
 {
 	char *text = malloc(8001);
@@ -742,7 +790,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(test_welcome), TEST(test_put_get), TEST(test_conditions), TEST(test_expiry),
 		TEST(test_compute), TEST(test_txn), TEST(test_small_ones), TEST(test_pull),
-		TEST(test_pull_pieces), TEST(test_pull_append), TEST(test_pull_refused),
+		TEST(test_pull_pieces), TEST(test_pull_append), TEST(test_long_append), TEST(test_long_append_hang_up),
+		TEST(test_pull_refused),
 		TEST(test_pull_not_lent), TEST(test_pull_hang_up), TEST(test_pinned),
 		TEST(test_pinned_and_replaced), TEST(test_pinned_have_a_limit), TEST(test_keys),
 		TEST(test_flush), TEST(test_news), TEST(test_fate), TEST(test_malformed),
