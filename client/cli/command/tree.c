@@ -349,8 +349,8 @@ const struct cli_command cli_get_tree = {
 	.summary = "write keys as files",
 	.help = "Writes each key as a file below DIR. DIR is made if need be. A / in a key makes\n"
 		"a folder. The prefix is not part of the path. A key that would lead out of DIR\n"
-		"(.. or a leading /) is an error, and is left out. So is one whose file a symbolic\n"
-		"link in DIR would lead to.",
+		"(.. or a leading /) is an error, and is left out. So is one whose file a\n"
+		"symbolic link in DIR would lead to.",
 	.options = tree_options,
 	.operands_min = 1,
 	.operands_max = 1,
