@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/text.h"
+
 /* The length of what stands in the text: vsnprintf tells what it wanted. */
 __attribute__((format(printf, 2, 0)))
 static size_t set_text(struct err *err, const char *format, va_list args)
@@ -15,6 +17,7 @@ static size_t set_text(struct err *err, const char *format, va_list args)
 		err->text[0] = '\0';
 		return 0;
 	}
+	text_tame(err->text); /* names and texts of others may be in it */
 	return (size_t)wanted < sizeof err->text ? (size_t)wanted : sizeof err->text - 1;
 }
 

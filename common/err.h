@@ -12,7 +12,7 @@ struct err {
 	char text[ERR_BYTES];
 };
 
-/* Sets the sentence and returns `code`. */
+/* Sets the sentence and returns `code`.  What could not be shown on a terminal is '?'. */
 int err_set(struct err *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

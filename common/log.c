@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/text.h"
+
 #define LINE_BYTES_MAX 1024
 
 static const char *program = "kvd";
@@ -122,9 +124,7 @@ void log_args(enum log_level level, const char *format, va_list args)
 	size_t text = bytes;
 	bytes += at_most(vsnprintf(line + bytes, sizeof line - bytes, format, args),
 			 sizeof line - bytes);
-	for (char *c = line; *c; c++)
-		if (*c == '\n')
-			*c = ' '; /* what a peer sent makes no second line */
+	text_tame(line); /* what a peer sent makes no second line, and moves no terminal */
 	if (!send_line(level, line + text)) {
 		line[bytes++] = '\n'; /* over the terminating zero */
 		write_line(line, bytes);

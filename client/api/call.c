@@ -11,6 +11,7 @@
 #include "client/session/ready.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
+#include "common/text.h"
 
 static int finish_get(struct kvd_session *s, struct op *op, struct got *got)
 {
@@ -191,7 +192,25 @@ int kvd_stats(kvd_session *s, char **json)
 	if (rc)
 		return rc;
 	*json = strndup((const char *)out->payload, out->payload_bytes);
-	return *json ? KVD_OK : err_set(session_err(s), KVD_ENOMEM, "out of memory");
+	if (!*json)
+		return err_set(session_err(s), KVD_ENOMEM, "out of memory");
+	text_tame(*json);
+	return KVD_OK;
+}
+
+/* A cursor's bucket: pages come in the order of buckets (kvd-protocol(7)). */
+#define CURSOR_BUCKET_SHIFT 20
+
+/* Whether kvd's next cursor, of keys or of a flush, leads on; 0: it was the last page. */
+static bool leads_on(uint64_t from, uint64_t next)
+{
+	return !next || next >> CURSOR_BUCKET_SHIFT >= from >> CURSOR_BUCKET_SHIFT;
+}
+
+static int malformed(struct kvd_session *s, const char *what)
+{
+	return err_set(session_err(s), KVD_EPROTOCOL, "kvd at %s sent %s that makes no sense",
+		       session_engine(s)->health.peer, what);
 }
 
 int kvd_flush(kvd_session *s)
@@ -205,6 +224,8 @@ int kvd_flush(kvd_session *s)
 		if (rc)
 			return rc;
 		bool busy = out->reply.status == WIRE_EBUSY;
+		if (!leads_on(from, out->reply.version))
+			return malformed(s, "a cursor");
 		from = out->reply.version;
 		if (!busy && !from)
 			return KVD_OK;
@@ -218,32 +239,67 @@ int kvd_flush(kvd_session *s)
 	}
 }
 
+/* The key at `at` of a page, and the next one's place: 0, there is none that could be. */
+static size_t key_at(const struct outcome *page, size_t at, const void *prefix,
+		     size_t prefix_bytes, struct wire_key *head)
+{
+	size_t left = page->payload_bytes - at;
+	const uint8_t *key = page->payload + at + sizeof *head;
+
+	if (left < sizeof *head)
+		return 0;
+	memcpy(head, page->payload + at, sizeof *head);
+	if (!head->key_bytes || head->key_bytes > KVD_KEY_BYTES_MAX ||
+	    head->key_bytes > left - sizeof *head || head->key_bytes < prefix_bytes ||
+	    head->value_bytes > KVD_VALUE_BYTES_MAX)
+		return 0;
+	if (prefix_bytes && memcmp(key, prefix, prefix_bytes))
+		return 0;
+	return at + sizeof *head + head->key_bytes;
+}
+
+/* Tells of a page's keys once all of it is known to be good.  Not 0: enough. */
+static int tell_page(struct kvd_session *s, const struct outcome *page, const void *prefix,
+		     size_t prefix_bytes,
+		     int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
+		     void *arg)
+{
+	struct wire_key head;
+
+	for (size_t at = 0; at < page->payload_bytes;) {
+		at = key_at(page, at, prefix, prefix_bytes, &head);
+		if (!at)
+			return malformed(s, "a page of keys");
+	}
+	for (size_t at = 0, next; at < page->payload_bytes; at = next) {
+		next = key_at(page, at, prefix, prefix_bytes, &head);
+		if (each(arg, page->payload + at + sizeof head, head.key_bytes, head.value_bytes))
+			return 1;
+	}
+	return 0;
+}
+
 int kvd_keys(kvd_session *s, const void *prefix, size_t prefix_bytes,
 	     int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
 	     void *arg)
 {
-	const struct outcome *out;
-	uint64_t from = 0;
+	const struct outcome *page;
+	uint64_t from = 0, next;
 
 	if (prefix_bytes > KVD_KEY_BYTES_MAX)
 		return err_set(session_err(s), KVD_ETOOBIG,
 			       "the prefix is longer than a key may be");
 	do {
-		int rc = run_call(s, WIRE_KEYS, prefix, prefix_bytes, from, &out);
+		int rc = run_call(s, WIRE_KEYS, prefix, prefix_bytes, from, &page);
 		if (rc)
 			return rc;
-		from = out->reply.version;
-		const uint8_t *payload = out->payload;
-		size_t bytes = out->payload_bytes;
-		for (size_t at = 0; at + sizeof(struct wire_key) <= bytes;) {
-			const struct wire_key *k = (const struct wire_key *)(payload + at);
-			at += sizeof *k + k->key_bytes;
-			if (at > bytes)
-				return err_set(session_err(s), KVD_EPROTOCOL,
-					       "malformed page of keys");
-			if (each(arg, k->key, k->key_bytes, k->value_bytes))
-				return KVD_OK;
-		}
+		next = page->reply.version;
+		if (next == from ? next : !leads_on(from, next))
+			return malformed(s, "a cursor");
+		rc = tell_page(s, page, prefix, prefix_bytes, each, arg);
+		if (rc)
+			return rc < 0 ? rc : KVD_OK;
+		from = next;
 	} while (from);
 	return KVD_OK;
 }

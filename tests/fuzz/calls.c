@@ -3,6 +3,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
+#define CALLS 16u
 #define VALUE_MAX 40000u
 
 static uint8_t value[VALUE_MAX];
@@ -13,8 +14,8 @@ static int one_key(void *arg, const void *key, size_t key_bytes, uint64_t value_
 {
 	unsigned *told = arg;
 
-	(void)key, (void)value_bytes;
-	FUZZ_CHECK(key_bytes <= UINT16_MAX);
+	FUZZ_CHECK(key_bytes && key_bytes <= KVD_KEY_BYTES_MAX && *(const char *)key == 'k');
+	FUZZ_CHECK(value_bytes <= KVD_VALUE_BYTES_MAX);
 	return ++*told > 1000;
 }
 
@@ -64,16 +65,18 @@ static void many(kvd_session *s)
 	kvd_mput(s, items, 3, NULL);
 }
 
-void fuzz_call(kvd_session *s, unsigned which)
+void fuzz_call(kvd_client **client, kvd_session **session, unsigned which)
 {
+	kvd_session *s = *session;
 	unsigned told = 0;
 	void *allocated;
 	int64_t number;
 	uint64_t ns;
 	char *json;
 
+	(void)client;
 	got = 0;
-	switch (which) {
+	switch (which % CALLS) {
 	case 0:
 		if (kvd_get(s, "key", 3, value, 1000, &got, &version) == KVD_OK)
 			FUZZ_CHECK(got <= 1000);

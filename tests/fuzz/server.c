@@ -38,19 +38,24 @@ struct asked {
 	uint8_t op;
 };
 
-static struct {
-	struct fuzz_input in;
-	unsigned connections;
-	enum rdma_cm_event_type event; /* the one that waits, or -1 */
-	struct wire_welcome welcome;
-	struct ibv_mr *mrs[MRS_MAX];
+/* What is under way on one connection. */
+struct lane {
 	struct ibv_wc done[COMPLETIONS_MAX];
 	unsigned done_count;
 	struct { uint64_t id; struct ibv_sge sge; } recvs[RECVS_MAX];
 	unsigned recv_count;
 	struct asked asked[REQUESTS_MAX];
 	unsigned asked_count;
+};
+
+static struct {
+	struct fuzz_input in;
+	unsigned connections;
+	enum rdma_cm_event_type event; /* the one that waits, or -1 */
+	struct wire_welcome welcome;
+	struct ibv_mr *mrs[MRS_MAX];
 } w;
+static struct lane lanes[CONNECTIONS_MAX];
 
 static struct ibv_context context;
 static struct ibv_device device = { .name = "ill0" };
@@ -96,14 +101,14 @@ static void check_within(uint64_t addr, uint64_t bytes, uint64_t base, uint64_t 
 
 /* ---------------------------------------------------------------- data verbs */
 
-static void complete(const struct ibv_send_wr *wr)
+static void complete(struct lane *l, const struct ibv_send_wr *wr)
 {
-	FUZZ_CHECK(w.done_count < COMPLETIONS_MAX);
+	FUZZ_CHECK(l->done_count < COMPLETIONS_MAX);
 	if (wr->send_flags & IBV_SEND_SIGNALED)
-		w.done[w.done_count++] = (struct ibv_wc){ .wr_id = wr->wr_id };
+		l->done[l->done_count++] = (struct ibv_wc){ .wr_id = wr->wr_id };
 }
 
-static void sent(const struct ibv_send_wr *wr)
+static void sent(struct lane *l, const struct ibv_send_wr *wr)
 {
 	uint8_t message[WIRE_MESSAGE_BYTES_MAX];
 	struct wire_request q;
@@ -119,8 +124,8 @@ static void sent(const struct ibv_send_wr *wr)
 	}
 	FUZZ_CHECK(bytes >= sizeof q);
 	memcpy(&q, message, sizeof q);
-	if (w.asked_count < REQUESTS_MAX)
-		w.asked[w.asked_count++] = (struct asked){ q.request_id, q.op };
+	if (l->asked_count < REQUESTS_MAX)
+		l->asked[l->asked_count++] = (struct asked){ q.request_id, q.op };
 }
 
 /* What is READ: nothing, or the same eight bytes again and again. */
@@ -148,25 +153,29 @@ static void answer_read(const struct ibv_send_wr *wr, bool atomic)
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	(void)qp, (void)bad;
+	struct lane *l = qp->qp_context;
+
+	(void)bad;
 	for (; wr; wr = wr->next) {
 		if (wr->opcode == IBV_WR_SEND)
-			sent(wr);
+			sent(l, wr);
 		else
 			answer_read(wr, wr->opcode != IBV_WR_RDMA_READ);
-		complete(wr);
+		complete(l, wr);
 	}
 	return 0;
 }
 
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	(void)qp, (void)bad;
+	struct lane *l = qp->qp_context;
+
+	(void)bad;
 	for (; wr; wr = wr->next) {
-		FUZZ_CHECK(w.recv_count < RECVS_MAX && wr->num_sge == 1);
+		FUZZ_CHECK(l->recv_count < RECVS_MAX && wr->num_sge == 1);
 		check_local(wr->sg_list);
-		w.recvs[w.recv_count].id = wr->wr_id;
-		w.recvs[w.recv_count++].sge = *wr->sg_list;
+		l->recvs[l->recv_count].id = wr->wr_id;
+		l->recvs[l->recv_count++].sge = *wr->sg_list;
 	}
 	return 0;
 }
@@ -201,16 +210,16 @@ static uint32_t welcome(uint8_t *to, bool changed)
 }
 
 /* A message from kvd; its length. */
-static uint32_t reply(uint8_t *to, uint32_t room)
+static uint32_t reply(struct lane *l, uint8_t *to, uint32_t room)
 {
 	struct wire_reply r = { .bucket = ~0ull, .buckets = 64 };
 	struct asked q = { .id = 0xfffffff0 };
 	unsigned how = (unsigned)fuzz_take(&w.in, 1);
 	uint8_t head[sizeof r];
 
-	if (w.asked_count) {
-		q = w.asked[0];
-		memmove(w.asked, w.asked + 1, --w.asked_count * sizeof q);
+	if (l->asked_count) {
+		q = l->asked[0];
+		memmove(l->asked, l->asked + 1, --l->asked_count * sizeof q);
 	}
 	if (how % 8 >= 5)
 		for (unsigned i = 0; i < sizeof head; i++)
@@ -235,24 +244,24 @@ static uint32_t reply(uint8_t *to, uint32_t room)
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 {
+	struct lane *l = cq->cq_context;
 	int n = 0;
 
-	(void)cq;
-	while (n < most && (unsigned)n < w.done_count) {
-		wc[n] = w.done[n];
+	while (n < most && (unsigned)n < l->done_count) {
+		wc[n] = l->done[n];
 		n++;
 	}
-	w.done_count -= (unsigned)n;
-	memmove(w.done, w.done + n, w.done_count * sizeof *w.done);
-	if (n || !w.recv_count)
+	l->done_count -= (unsigned)n;
+	memmove(l->done, l->done + n, l->done_count * sizeof *l->done);
+	if (n || !l->recv_count)
 		return n;
 	*wc = (struct ibv_wc){ .status = IBV_WC_WR_FLUSH_ERR };
 	if (!w.in.left)
 		return 1;
-	uint8_t *to = (uint8_t *)(uintptr_t)w.recvs[0].sge.addr;
-	*wc = (struct ibv_wc){ .wr_id = w.recvs[0].id, .opcode = IBV_WC_RECV,
-			       .byte_len = reply(to, w.recvs[0].sge.length) };
-	memmove(w.recvs, w.recvs + 1, --w.recv_count * sizeof w.recvs[0]);
+	uint8_t *to = (uint8_t *)(uintptr_t)l->recvs[0].sge.addr;
+	*wc = (struct ibv_wc){ .wr_id = l->recvs[0].id, .opcode = IBV_WC_RECV,
+			       .byte_len = reply(l, to, l->recvs[0].sge.length) };
+	memmove(l->recvs, l->recvs + 1, --l->recv_count * sizeof l->recvs[0]);
 	return 1;
 }
 
@@ -285,7 +294,6 @@ static int create_id(struct rdma_event_channel *ch, struct rdma_cm_id **id, void
 	(*id)->context = arg;
 	(*id)->verbs = &context;
 	(*id)->port_num = 1;
-	w.done_count = w.recv_count = w.asked_count = 0;
 	return 0;
 }
 
@@ -414,8 +422,9 @@ static struct ibv_cq *create_cq(struct ibv_context *ctx, int cqe, void *arg,
 	struct ibv_cq *cq = calloc(1, sizeof *cq);
 
 	(void)cqe, (void)arg, (void)ch, (void)vector;
-	FUZZ_CHECK(cq);
+	FUZZ_CHECK(cq && w.connections && w.connections <= CONNECTIONS_MAX);
 	cq->context = ctx;
+	cq->cq_context = &lanes[w.connections - 1]; /* the connection that is being made */
 	return cq;
 }
 
@@ -441,9 +450,9 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 {
 	struct ibv_qp *qp = calloc(1, sizeof *qp);
 
-	(void)attr;
 	FUZZ_CHECK(qp);
 	qp->context = pd->context;
+	qp->qp_context = attr->send_cq->cq_context;
 	qp->qp_num = 77;
 	return qp;
 }
@@ -484,6 +493,19 @@ static void start(void)
 	FUZZ_CHECK(channel.fd >= 0);
 }
 
+void fuzz_device(kvd_client *client)
+{
+	client->verbs = &ill;
+	client->device.verbs = &ill;
+}
+
+static void forget(void)
+{
+	memset(&w, 0, sizeof w);
+	for (unsigned i = 0; i < CONNECTIONS_MAX; i++)
+		lanes[i].done_count = lanes[i].recv_count = lanes[i].asked_count = 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct kvd_options options = { .size = sizeof options, .timeout_ms = 10, .depth = 4,
@@ -494,19 +516,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (channel.fd == 0)
 		start();
 	fuzz_clock_begin();
-	memset(&w, 0, sizeof w);
+	forget();
 	w.in = (struct fuzz_input){ data, bytes };
 	w.event = (enum rdma_cm_event_type)-1;
 	options.get = fuzz_take(&w.in, 1) % 2 ? KVD_GET_MESSAGE : KVD_GET_READ;
 	FUZZ_CHECK(kvd_client_new("127.0.0.1:1", &options, &client) == KVD_OK);
-	client->verbs = &ill;
-	client->device.verbs = &ill;
+	fuzz_device(client);
 	if (kvd_session_new(client, &session) == KVD_OK) {
-		for (unsigned i = 0; i < CALLS_MAX && w.in.left; i++)
-			fuzz_call(session, (unsigned)fuzz_take(&w.in, 1) % FUZZ_CALLS);
+		for (unsigned i = 0; i < CALLS_MAX && session && w.in.left; i++)
+			fuzz_call(&client, &session, (unsigned)fuzz_take(&w.in, 1));
 		kvd_session_delete(&session);
 	}
-	kvd_client_delete(&client);
+	if (client)
+		kvd_client_delete(&client);
 	FUZZ_CHECK(fuzz_clock_end() < INPUT_NS_MAX);
 	for (unsigned i = 0; i < MRS_MAX; i++)
 		FUZZ_CHECK(!w.mrs[i]);

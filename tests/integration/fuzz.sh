@@ -12,6 +12,7 @@ try() {
 	check_log "$tmp/err"
 }
 [ -x "$KVD_BUILD/tests/fuzz/request" ] || skip "the harnesses are not built"
+try kvcli "$(scaled 10000)"
 for harness in bootstrap config handshake property users; do
 	try $harness "$(scaled 20000)"
 done

@@ -399,10 +399,11 @@ static int run(struct top *t, int interval_ms, uint64_t count)
 		ok = sample(t, why, sizeof why);
 		if (t->screen)
 			continue;
-		if (!ok)
-			cli_fail(t->cli, CLI_SERVER, "top: %s", why);
+		if (ok)
+			show_line(t, lines);
 		else
-			show_line(t, lines++);
+			cli_fail(t->cli, CLI_SERVER, "top: %s", why);
+		lines++; /* a kvd that stays away doesn't make it go on for ever */
 		if (!cli_output_flush(t->cli))
 			return CLI_DONE;
 		if (count && lines >= count)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
+
 struct splitter {
 	const char *at, *end; /* what is still to read */
 	char *out;            /* never beyond `at`: a word is no longer than its source */
@@ -151,30 +153,6 @@ char *cli_word_string(const struct cli_word *word)
 		string[word->bytes] = '\0';
 	}
 	return string;
-}
-
-/* The length of the UTF-8 sequence at `at`; 0 if it is none, or of a control
- * character (C1 controls move terminals too). */
-static size_t text_length(const uint8_t *at, size_t left)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t length = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 :
-			at[0] >> 3 == 30 ? 4 : 0;
-	uint32_t point;
-
-	if (length == 1)
-		return at[0] >= ' ' && at[0] != 0x7f;
-	if (length == 0 || length > left)
-		return 0;
-	point = at[0] & (0x7fu >> length);
-	for (size_t i = 1; i < length; i++) {
-		if (at[i] >> 6 != 2)
-			return 0;
-		point = point << 6 | (at[i] & 0x3f);
-	}
-	if (point < least[length] || point < 0xa0 || point > 0x10ffff || point >> 11 == 0x1b)
-		return 0;
-	return length;
 }
 
 bool cli_word_is_text(const void *data, size_t bytes, bool lines)
