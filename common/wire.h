@@ -12,7 +12,8 @@
  *
  * Where kvd has users (WIRE_ACCEPT_USERS), the hello carries a user's name and that
  * user's proof.  kvd's proof comes behind the welcome: see auth.h.  A hello without a good
- * proof is answered by WIRE_EDENIED after a while, and the connection ends.
+ * proof is answered by WIRE_EDENIED after a while, and the connection ends; so is one of a
+ * user who has as many connections as one may have, by WIRE_EBUSY.
  *
  * A request is a struct wire_request, then the key, then the value or, with
  * WIRE_PULL, the struct wire_segments that kvd READs it from.  A reply is a

@@ -55,13 +55,14 @@ struct flags {
 	bool help, version, check;
 };
 
+static const char *const targets[] = { "stderr", "syslog", "journal", NULL };
+
 /* The options' one table, with targets in o and f. */
 static void make_table(struct opt *table, struct options *o, struct flags *f)
 {
 	static const char *const polls[] = { "adaptive", "busy", "event", NULL };
 	static const char *const durabilities[] = { "async", "sync", NULL };
 	static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
-	static const char *const targets[] = { "stderr", "syslog", "journal", NULL };
 
 	*o = (struct options){ .listen = "127.0.0.1:7480", .memory_bytes = 1ull << 30,
 			       .handshakes = 1000, .lease_ms = 10000, .log_level = LOG_LEVEL_INFO,
@@ -82,6 +83,8 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		  "workers wait: adaptive, busy or event (adaptive)" },
 		{ "connections", 'c', OPT_INT, &o->connections, 1, 100000, NULL, "N",
 		  "connections at the most (2500, if the device has room)" },
+		{ "user-connections", 0, OPT_INT, &o->user_connections, 0, 100000, NULL, "N",
+		  "of one user; 0: all but an eighth of the connections (0)" },
 		{ "lease", 0, OPT_INT, &o->lease_ms, 10, 3600000, NULL, "MS",
 		  "how long a wanted lock is held (10000)" },
 		{ "users", 'u', OPT_STRING, &o->users, 0, 0, NULL, "FILE",

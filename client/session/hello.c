@@ -99,6 +99,10 @@ static int check_welcome(struct kvd_session *s, const struct auth_exchange *x, c
 			       "they have another key by now ('kvcli user list' there shows)",
 			       at, e->health.user,
 			       s->client->space ? "namespace, or no such user in it" : "user");
+	if (reply->status == WIRE_EBUSY)
+		return err_set(err, KVD_ECONNECT,
+			       "kvd at %s refused the connection: %s has as many as one user may "
+			       "have, see --user-connections", at, e->health.user);
 	if (reply->status != WIRE_OK || bytes != want)
 		return err_set(err, KVD_EPROTOCOL,
 			       "%s answered the hello with status %u and %zu bytes", at,

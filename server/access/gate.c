@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "server/access/seats.h"
 
 struct gate {
 	char line[256];
@@ -21,6 +22,7 @@ struct gate {
 
 	pthread_mutex_t lock;
 	struct users *users; /* or NULL */
+	struct seats seats;
 	uint32_t table_rkey, lock_rkey;
 	uint8_t worth_key[crypto_shorthash_KEYBYTES]; /* of gate_secret() */
 	struct auth_key nobody; /* checked for a name that is none */
@@ -78,6 +80,7 @@ int gate_new(const struct gate_config *config, struct gate **gate, struct err *e
 		return err_set(err, -1, "out of memory");
 	g->watch_fd = -1;
 	g->path = config->users;
+	g->seats.max = config->users ? config->user_connections : 0;
 	pthread_mutex_init(&g->lock, NULL);
 	*gate = g;
 	if (auth_init())
@@ -101,6 +104,7 @@ void gate_delete(struct gate **gate)
 	if (g->watch_fd >= 0)
 		close(g->watch_fd);
 	users_delete(&g->users);
+	seats_free(&g->seats);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
 	*gate = NULL;
@@ -187,6 +191,31 @@ bool gate_admit(struct gate *g, struct handshake *h, const struct wire_request *
 		return true;
 	}
 	return admit_user(g, h, hello, name, proof);
+}
+
+bool gate_take_seat(struct gate *g, struct handshake *h)
+{
+	if (!h->admitted)
+		return true;
+	pthread_mutex_lock(&g->lock);
+	h->seated = seats_take(&g->seats, h->user.name);
+	pthread_mutex_unlock(&g->lock);
+	return h->seated;
+}
+
+void gate_leave_seat(struct gate *g, struct handshake *h)
+{
+	if (!h->seated)
+		return;
+	pthread_mutex_lock(&g->lock);
+	seats_leave(&g->seats, h->user.name);
+	h->seated = false;
+	pthread_mutex_unlock(&g->lock);
+}
+
+unsigned gate_seats(const struct gate *g)
+{
+	return g->seats.max;
 }
 
 bool gate_still_admits(struct gate *g, const struct handshake *h)

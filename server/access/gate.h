@@ -5,7 +5,8 @@
  * The life of a connection here: the main thread lets it begin (rate_limit.h), a worker
  * checks its hello (gate_admit) and answers it (gate_welcome).  A hello that proves
  * nothing is answered after DENIED_NS, and counts many times in what its address may
- * try.  Each namespace has a gate of its own.
+ * try.  So is one of a user who has as many connections as a user may have, but it counts
+ * for nothing.  Each namespace has a gate of its own.
  *
  * gate_reload() reads the users file again.  Whoever calls it cuts off the users who are not
  * in it any more, or with another key or role, and changes the table's rkeys (host/revoke.h).
@@ -35,6 +36,7 @@ struct gate_config {
 	bool insecure;     /* even from elsewhere */
 	bool is_local;     /* only processes of this user on this machine can come */
 	struct addr addr;  /* that is served */
+	unsigned user_connections; /* of one user; 0: any number */
 };
 
 /* What a connection said and was told before its hello, and who it is. */
@@ -48,6 +50,7 @@ struct handshake {
 	/* By its worker, under the gate's lock. */
 	struct user user;
 	bool admitted;
+	bool seated; /* counts among their connections */
 };
 
 /* Reads the users file; refuses what is not secure.  After the device was opened.
@@ -64,6 +67,12 @@ void gate_set_rkeys(struct gate *gate, uint32_t table_rkey, uint32_t lock_rkey);
 /* Worker: checks a hello and sets the connection's user.  False: it is denied. */
 bool gate_admit(struct gate *gate, struct handshake *handshake, const struct wire_request *hello,
 		const uint8_t *name, const uint8_t *proof);
+/* Worker: one more connection of the user who was admitted.  False: they have as many as one
+ * user may have.  Then, at its end, the other. */
+bool gate_take_seat(struct gate *gate, struct handshake *handshake);
+void gate_leave_seat(struct gate *gate, struct handshake *handshake);
+/* How many one user may have; 0: any number. */
+unsigned gate_seats(const struct gate *gate);
 /* Worker: fills in role and rkeys, and writes the payload of the answer to a hello that
  * was admitted: the welcome, and kvd's proof where there are users.  Its length. */
 size_t gate_welcome(struct gate *gate, const struct handshake *handshake,

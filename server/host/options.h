@@ -21,6 +21,7 @@ struct options {
 	int workers;
 	int poll;
 	int connections; /* 0: CONNECTIONS_DEFAULT, or as many as the device has room for */
+	int user_connections; /* of one user; 0: all but an eighth */
 	int lease_ms;
 	const char *users;
 	const char *user; /* to become; NULL: stay who it is */

@@ -107,7 +107,8 @@ static void look_after_conn(struct conn *c, uint64_t now)
 	if (atomic_load(&c->disconnected))
 		return;
 	if (denied && now - denied > 2 * DENIED_NS) {
-		conn_drop(c, "its hello proved nothing");
+		conn_drop(c, c->denial == WIRE_EBUSY ? "its user has as many connections as one may have"
+						     : "its hello proved nothing");
 	} else if (denied && now - denied > DENIED_NS && !c->denial_told) {
 		c->denial_told = true;
 		commands_post(c->commands, &(struct command){ .kind = CMD_DENY,

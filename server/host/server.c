@@ -155,12 +155,23 @@ static int make_locker(struct server *s, struct err *err)
 	return locker_new(&config, &s->locker, err);
 }
 
+/* By default all but an eighth: one user alone doesn't keep the others out. */
+static unsigned user_connections(const struct server *s)
+{
+	unsigned all = s->connections_max, kept = all / 8 ? all / 8 : 1;
+
+	if (s->options->user_connections)
+		return (unsigned)s->options->user_connections;
+	return all > kept ? all - kept : all;
+}
+
 static int make_gate(struct server *s, struct err *err)
 {
 	const struct gate_config config = { .users = s->options->users,
 					    .insecure = s->options->insecure,
 					    .is_local = s->verbs->soft,
-					    .addr = s->addr };
+					    .addr = s->addr,
+					    .user_connections = user_connections(s) };
 
 	return gate_new(&config, &s->gate, err);
 }

@@ -308,6 +308,8 @@ static void add_users(FILE *f, struct server *s)
 		fprintf(f, "\"} %zu\n", same);
 	}
 	free(names);
+	gauge(f, "kvd_user_connections_limit", "Connections that one user may have; 0: any number.",
+	      gate_seats(s->gate));
 }
 
 static void add_connections(FILE *f, struct server *s)

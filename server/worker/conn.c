@@ -19,6 +19,7 @@ void conn_close(struct conn *c, const char *reason)
 		    (unsigned long long)c->number, c->peer.text, reason);
 	atomic_fetch_sub_explicit(c->state == CONN_READY ? &s->connections : &s->pending, 1,
 				  memory_order_relaxed);
+	gate_leave_seat(s->gate, &c->handshake);
 	__atomic_store_n(&c->state, CONN_CLOSING, __ATOMIC_RELAXED); /* conn_is_pending() looks */
 	c->sendq.closing = true;
 	c->close_ns = clock_ns();

@@ -61,6 +61,7 @@ struct conn {
 	bool is_given_up;  /* its queue pair is to be destroyed as it is */
 	uint64_t flushed_at; /* where the marker could not be posted: completions of the worker */
 	uint32_t hello_id;
+	enum wire_status denial; /* of its hello; set before denied_ns */
 	uint64_t close_ns; /* since when it closes */
 	struct pinned pinned; /* of a WIRE_GET */
 	uint64_t held_addr;       /* the tokens that the client says it holds */

@@ -87,7 +87,7 @@ static void deny(struct worker *w, uint64_t number)
 	if (!c || c->state != CONN_DENIED)
 		return;
 	struct txbuf *tx = new_answer(w, c, &(struct wire_request){ .request_id = c->hello_id,
-								    .op = WIRE_HELLO }, WIRE_EDENIED);
+								    .op = WIRE_HELLO }, c->denial);
 	if (tx)
 		reply_send(&w->tx, tx, 0);
 }

@@ -28,6 +28,24 @@ static enum request_fate deny(struct request *r)
 		    auth_name_is_good((const char *)r->key, r->head->key_bytes) ? r->head->key_bytes : 0,
 		    (const char *)r->key);
 	c->hello_id = r->head->request_id;
+	c->denial = WIRE_EDENIED;
+	__atomic_store_n(&c->state, CONN_DENIED, __ATOMIC_RELAXED);
+	atomic_store(&c->denied_ns, clock_ns());
+	return REQUEST_DONE;
+}
+
+/* A user who has as many as one may have: told in the same way, but it is no offence. */
+static enum request_fate turn_away(struct request *r)
+{
+	struct conn *c = r->conn;
+	struct server *s = r->worker->server;
+
+	atomic_fetch_add_explicit(&s->refused, 1, memory_order_relaxed);
+	log_limited(LOG_LEVEL_WARN, "a user has all connections that one may have",
+		    "%s: user '%s' has the %u connections that one may have (--user-connections)",
+		    c->peer.text, c->handshake.user.name, gate_seats(s->gate));
+	c->hello_id = r->head->request_id;
+	c->denial = WIRE_EBUSY;
 	__atomic_store_n(&c->state, CONN_DENIED, __ATOMIC_RELAXED);
 	atomic_store(&c->denied_ns, clock_ns());
 	return REQUEST_DONE;
@@ -94,6 +112,8 @@ enum request_fate request_hello(struct request *r)
 	atomic_store(&c->said_hello, true);
 	if (!gate_admit(s->gate, &c->handshake, r->head, r->key, r->value))
 		return deny(r);
+	if (!gate_take_seat(s->gate, &c->handshake))
+		return turn_away(r);
 	const struct user *user = &c->handshake.user;
 	int rights = rights_of(s, user->role);
 	if (!give_id(s, c, r->head)) {

@@ -30,12 +30,11 @@ static int add(struct credentials *c, const char *name, enum role role)
 	return users_add(users, name, role, &c->secret, &err);
 }
 
-static int begin(void **state)
+static int begin_with(const char *option, const char *value)
 {
 	char path[128], team[256];
 	struct err err;
 
-	(void)state;
 	kvd_folder(&kvd);
 	kvd_path(&kvd, "users", path, sizeof path);
 	if (auth_init() || !(users = users_new()) || add(&anne, "anne", ROLE_ADMIN) ||
@@ -44,8 +43,21 @@ static int begin(void **state)
 	snprintf(team, sizeof team, "team:memory=16M,users=%s,connections=" TEAM_CONNECTIONS, path);
 	kvd_start(&kvd, (const char *const[]){ "--memory", "16M", "--workers", "1", "--users", path,
 					       "--handshakes", "0", "--connections", CONNECTIONS,
-					       "--namespace", team, "--log-level", "error", NULL });
+					       "--namespace", team, "--log-level", "error",
+					       option, value, NULL });
 	return 0;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	return begin_with(NULL, NULL);
+}
+
+static int begin_with_3(void **state)
+{
+	(void)state;
+	return begin_with("--user-connections", "3");
 }
 
 static int end(void **state)
@@ -143,12 +155,57 @@ static void test_namespace(void **state)
 	among_strangers("/team", TEAM_PROVEN);
 }
 
+/* All but an eighth are one user's at the most: others find one. */
+static void test_user(void **state)
+{
+	enum { ALL = 24, OF_ONE = 21 };
+	struct raw_conn inside[ALL], c;
+	unsigned taken = 0, status = 0;
+	struct raw raw;
+
+	(void)state;
+	open_raw(&raw, "");
+	while (taken < ALL && (status = (unsigned)come_in(&raw, &inside[taken], &anne)) == WIRE_OK)
+		taken++;
+	if (taken > OF_ONE)
+		print_error("one user has %u of %u connections\n", taken, ALL);
+	assert_int_equal(taken, OF_ONE);
+	assert_int_equal(status, WIRE_EBUSY);
+	assert_int_equal(come_in(&raw, &c, &will), WIRE_OK);
+	assert_true(is_served(&c));
+	raw_hang_up(&c);
+	for (unsigned i = 0; i < taken; i++)
+		raw_hang_up(&inside[i]);
+}
+
+/* A limit that was given; what ends counts no more, also in a namespace. */
+static void test_user_given(void **state)
+{
+	struct raw_conn inside[3], c;
+	struct raw raw;
+
+	(void)state;
+	open_raw(&raw, "/team");
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 3; i++)
+			while (come_in(&raw, &inside[i], &anne) != WIRE_OK)
+				assert_true(round > 0); /* those that left are being ended */
+		assert_int_equal(come_in(&raw, &c, &anne), WIRE_EBUSY);
+		assert_int_equal(come_in(&raw, &c, &will), WIRE_OK);
+		raw_hang_up(&c);
+		for (unsigned i = 0; i < 3; i++)
+			raw_hang_up(&inside[i]);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	kvd_be(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_all, begin, end),
 		cmocka_unit_test_setup_teardown(test_namespace, begin, end),
+		cmocka_unit_test_setup_teardown(test_user, begin, end),
+		cmocka_unit_test_setup_teardown(test_user_given, begin_with_3, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
