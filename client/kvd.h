@@ -357,6 +357,8 @@ int kvd_fate(kvd_session *session, const struct kvd_receipt *receipt, int *resul
  *
  * While a session holds a lock, changes that it makes of the same key without the
  * lock wait for it as anybody else's do: use the kvd_locked_ functions.
+ *
+ * Locks are among users who trust each other: see kvd_lock_check().
  */
 struct kvd_key {
 	const void *data;
@@ -385,6 +387,14 @@ int kvd_lock_get(kvd_session *session, const void *key, size_t key_bytes, int ti
 
 /* Releases and frees; does not wait.  KVD_ELOST: it was lost before; NULL: nothing. */
 int kvd_unlock(kvd_lock_t **lock);
+
+/*
+ * Whether the lock is held still, in one round trip for each stripe of it: KVD_OK, or
+ * KVD_ELOST.  It is lost with its connection; and anybody with the role write can break it,
+ * by a compare-and-swap of its word, without kvd's knowing.  Changes under a broken lock
+ * fail by themselves; ask this where the lock protects something else than kvd's keys.
+ */
+int kvd_lock_check(kvd_lock_t *lock);
 
 /* Of keys that the lock was taken for: as kvd_get, kvd_put, kvd_del. */
 int kvd_locked_get(kvd_lock_t *lock, const void *key, size_t key_bytes, void *value,

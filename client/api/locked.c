@@ -12,6 +12,7 @@
 #include "client/api/kvd_lock.h"
 #include "client/get/get.h"
 #include "client/op/engine.h"
+#include "client/op/lockword.h"
 #include "client/op/operation.h"
 #include "client/op/request.h"
 #include "client/session/fate.h"
@@ -45,6 +46,12 @@ static int lost_change(struct kvd_session *s, const struct kvd_receipt *sent, ui
 	return result;
 }
 
+static int gone(struct kvd_session *s)
+{
+	return err_set(session_err(s), KVD_ELOST,
+		       "the connection was lost, and the lock with it: nothing was done");
+}
+
 /* The token of the key's stripe, with nothing else in flight. */
 static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64_t *token)
 {
@@ -57,8 +64,7 @@ static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64
 	if (rc)
 		return rc;
 	if (!health_is_good(&e->health) || w->connection_id != l->connection_id)
-		return err_set(&e->health.err, KVD_ELOST,
-			       "the connection was lost, and the lock with it: nothing was done");
+		return gone(l->session);
 	uint64_t stripe = layout_stripe(hash_key(w->hash_seed, key, key_bytes).b, w->stripes);
 	for (unsigned i = 0; i < l->count; i++) {
 		if (l->part[i].stripe == stripe) {
@@ -67,6 +73,33 @@ static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64
 		}
 	}
 	return err_set(&e->health.err, KVD_EINVAL, "the key is not among those of the lock");
+}
+
+int kvd_lock_check(kvd_lock_t *l)
+{
+	struct kvd_session *s = l->session;
+	struct engine *e = session_engine(s);
+	int rc = session_alone(s);
+
+	if (!rc && (!health_is_good(&e->health) ||
+		    e->table.welcome.connection_id != l->connection_id))
+		return gone(s);
+	for (unsigned i = 0; i < l->count && !rc; i++) {
+		struct op *op = stripe_ask(e, l->part[i].stripe, l->part[i].token);
+		session_run_both(s, op, NULL);
+		rc = op_outcome(op)->result;
+		bool held = !rc && stripe_is_held(op, l->part[i].token);
+		op_free(op);
+		if (!rc && !held)
+			return err_set(session_err(s), KVD_ELOST,
+				       "somebody who may write broke the lock by changing its "
+				       "word: others may have had it meanwhile");
+	}
+	if (rc && e->health.broken) {
+		const struct err why = *session_err(s);
+		return lost(s, &why);
+	}
+	return rc;
 }
 
 int kvd_locked_get(kvd_lock_t *l, const void *key, size_t key_bytes, void *value,

@@ -64,6 +64,19 @@ struct op *stripe_resume(struct engine *e, bool complete)
 	return op;
 }
 
+struct op *stripe_ask(struct engine *e, uint64_t stripe, uint64_t token)
+{
+	struct op *op = op_new(e, &lock_class, NULL, 0);
+
+	post_cas(op, stripe, token, token);
+	return op;
+}
+
+bool stripe_is_held(const struct op *op, uint64_t token)
+{
+	return (op->memory->small[0] & ~LAYOUT_LOCK_WAIT) == token;
+}
+
 bool stripe_was_free(const struct op *op)
 {
 	return op->memory->small[0] == 0;

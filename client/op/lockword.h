@@ -28,6 +28,10 @@ struct op *stripe_start(struct engine *e, uint64_t stripe, uint64_t token);
 struct op *stripe_resume(struct engine *e, bool complete);
 /* Of one that has ended well: whether the word was free. */
 bool stripe_was_free(const struct op *op);
+/* Posts a compare-and-swap of the token to itself, which tells whether it is there still. */
+struct op *stripe_ask(struct engine *e, uint64_t stripe, uint64_t token);
+/* Of one that has ended well: whether it was, perhaps with WAIT. */
+bool stripe_is_held(const struct op *op, uint64_t token);
 /* Gives it back.  Not waited for. */
 void stripe_release(struct engine *e, uint64_t stripe, uint64_t token);
 

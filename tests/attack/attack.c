@@ -24,6 +24,8 @@
  *	attack ADDR:PORT crowd N PROCESSES WHO FILE	N connections, every other one silent,
  *							until FILE is there; WHO -: all silent
  *	attack ADDR:PORT greedy WHO KEY			more changes of a locked key than credits
+ *	attack ADDR:PORT unlock WHO KEY			takes somebody's lock away, by its word;
+ *							WHO -: where there are no users
  *	attack ADDR:PORT mute WHO			many requests, no room for the replies
  *	attack ADDR:PORT saturate WHO FILE		40 that list keys, a flood of requests, two
  *							that take no replies, until FILE is there
@@ -169,6 +171,8 @@ int main(int argc, char **argv)
 		attack_words(&raw, argv[3], argv[4], argv[5]);
 	else if (!strcmp(argv[2], "passers") && argc == 4)
 		attack_passers(&raw, argv[3]);
+	else if (!strcmp(argv[2], "unlock") && argc == 5)
+		attack_unlock(&raw, argv[3], argv[4]);
 	else if (!strcmp(argv[2], "mute") && argc == 4)
 		attack_mute(&raw, argv[3]);
 	else if (!strcmp(argv[2], "saturate") && argc == 5)

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/hash.h"
+#include "common/layout.h"
 #include "tests/attack/attack.h"
 #include "tests/attack/holdings.h"
 
@@ -334,4 +336,37 @@ void attack_across(struct raw *raw, const char *there, const char *own, const ch
 	raw_hang_up(&theirs);
 	raw_close(&other);
 	printf("%u tries\n", attack_tries);
+}
+
+void attack_unlock(struct raw *raw, const char *name, const char *key)
+{
+	bool open = !strcmp(name, "-");
+	struct credentials who;
+	struct raw_conn c;
+	uint64_t word;
+
+	if (!open)
+		who = attack_load(name);
+	raw_enter(raw, &c, open ? NULL : &who);
+	uint64_t stripe = layout_stripe(hash_key(c.welcome.hash_seed, key, strlen(key)).b,
+					c.welcome.stripes);
+	uint64_t addr = c.welcome.lock_addr + 8 * stripe;
+	if (raw_reach(&c, IBV_WR_RDMA_READ, addr, c.welcome.lock_rkey, 8) != IBV_WC_SUCCESS)
+		raw_die("can't READ the lock word");
+	memcpy(&word, raw->reach, sizeof word);
+	if (!word)
+		raw_die("nobody holds the lock");
+	struct ibv_sge sge = { (uintptr_t)raw->reach, 8, raw->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+				  .opcode = IBV_WR_ATOMIC_CMP_AND_SWP }, *bad;
+	struct ibv_wc wc;
+	wr.wr.atomic.remote_addr = addr;
+	wr.wr.atomic.rkey = c.welcome.lock_rkey;
+	wr.wr.atomic.compare_add = word;
+	wr.wr.atomic.swap = 0;
+	if (ibv_post_send(c.qp, &wr, &bad) || !raw_completion(&c, &wc, 20000) ||
+	    wc.status != IBV_WC_SUCCESS || memcmp(raw->reach, &word, sizeof word))
+		raw_die("the lock word can't be changed");
+	printf("the lock was taken away\n");
+	raw_hang_up(&c);
 }

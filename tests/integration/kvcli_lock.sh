@@ -35,6 +35,14 @@ grep -Eq '[08]0000000$' "$tmp/out" || fail "signals are ignored: $(cat "$tmp/out
 	grep -Eq '[08]0000001$' "$tmp/out"
 ) || fail "an ignored signal is not left so"
 
+# Somebody who may write takes it away, behind everybody's back: kvcli tells at the end.
+attack=$KVD_BUILD/tests/attack/attack
+expect 3 kvcli lock key -- "$attack" "$KVD_ADDR" unlock - key
+grep -q 'the lock was taken away' "$tmp/out" || fail "the attack did nothing: $(cat "$tmp/out" "$tmp/err")"
+says 'the lock was lost while the command ran'
+says 'broke the lock'
+expect 0 kvcli lock key -- true
+
 # --------------------------------------------------------------- who waits
 # hold COMMAND: runs it under the lock, in the background; sets $pid.
 hold() {

@@ -87,8 +87,6 @@ static int run_lock(struct cli *cli, const struct cli_args *args)
 	int status, result, wait_ms;
 	kvd_session *session;
 	kvd_lock_t *lock;
-	size_t bytes;
-	char none;
 
 	if (!wait_time(cli, args, &wait_ms))
 		return CLI_USAGE;
@@ -99,9 +97,8 @@ static int run_lock(struct cli *cli, const struct cli_args *args)
 	if (result < 0)
 		return cli_fail_session(cli, result);
 	status = run(cli, args);
-	/* Held to the end?  Who was cut off is told so by any request. */
-	result = kvd_locked_get(lock, key.data, key.bytes, &none, 0, &bytes, NULL);
-	if (result < 0 && result != KVD_ESPACE)
+	result = kvd_lock_check(lock);
+	if (result < 0)
 		status = cli_fail(cli, CLI_SERVER, "the lock was lost while the command ran: %s",
 				  kvd_session_error(session));
 	kvd_unlock(&lock);
@@ -115,7 +112,8 @@ const struct cli_command cli_lock = {
 	.help = "Runs a command while kvcli holds the lock of a key. The key may be absent. The\n"
 		"status is the command's. Others may read the key, but not change it. A command\n"
 		"that keeps others waiting for longer than kvd's --lease loses the lock and goes\n"
-		"on without it. kvcli says so at the end, with status 3.",
+		"on without it; so does one whose lock somebody with the role write broke. kvcli\n"
+		"says so at the end, with status 3.",
 	.options = lock_options,
 	.operands_min = 2,
 	.operands_max = SIZE_MAX,
