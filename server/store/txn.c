@@ -13,6 +13,7 @@
  * Failure: a stripe is in somebody's way, a check fails, or memory: everything is as
  * before, and nothing of it was ever visible.
  */
+#include "common/dma.h"
 #include "server/store/txn.h"
 
 #include <stdatomic.h>
@@ -171,7 +172,7 @@ static int run_once(struct store_worker *w, struct txn_key *keys, unsigned count
 	if (w->commits >= STORE_COMMITS_MAX || !mark(&t))
 		return STORE_ASIDE;
 	find_old(&t);
-	atomic_thread_fence(memory_order_seq_cst);
+	dma_fence();
 	if (!are_permitted(&t))
 		status = STORE_ASIDE;
 	else if (!check(&t, failed))

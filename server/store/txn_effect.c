@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "common/dma.h"
 #include "server/store/txn_effect.h"
 
 #include <assert.h>
@@ -64,7 +65,7 @@ static void write_scratch(struct txn *t)
 		};
 		e[i].seal = hash_txn(&e[i]);
 	}
-	atomic_thread_fence(memory_order_seq_cst);
+	dma_fence();
 }
 
 /* Puts a new item into the index; false if there is no memory for its entry. */
@@ -135,9 +136,9 @@ bool txn_publish(struct txn *t)
 		return false;
 	}
 	/* The point of effect.  Everything before it is seen before it. */
-	atomic_thread_fence(memory_order_seq_cst);
+	dma_fence();
 	__atomic_store_n(&t->worker->scratch->committed, t->version, __ATOMIC_RELEASE);
-	atomic_thread_fence(memory_order_seq_cst);
+	dma_fence();
 	return true;
 }
 

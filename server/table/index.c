@@ -13,6 +13,7 @@
  * Failure: without memory for a segment the index does not grow (chains get
  * longer); without memory for a node an insert fails, and the table is full.
  */
+#include "common/dma.h"
 #include "server/table/index.h"
 
 #include <errno.h>
@@ -197,11 +198,13 @@ void index_replace(struct index *x, struct index_entry *e, uint64_t unit, unsign
 {
 	e->word = layout_word(unit, len_code, layout_word_fp(e->word, x->table->unit_mask)) |
 		  (e->word & LAYOUT_EPOCH_MASK);
+	dma_store_fence();
 	atomic_store_explicit(e->at, e->word, memory_order_release);
 }
 
 void index_remove(struct index *x, struct index_entry *e)
 {
+	dma_store_fence();
 	atomic_store_explicit(e->at, e->word & LAYOUT_EPOCH_MASK, memory_order_release);
 	atomic_fetch_sub_explicit(&x->keys, 1, memory_order_relaxed);
 }

@@ -13,6 +13,7 @@
  * How much a bucket holds is not taken for granted: `content` grows with it, before
  * anything is changed, as do the nodes that it may need.
  */
+#include "common/dma.h"
 #include "server/table/index_grow.h"
 
 #include <stdlib.h>
@@ -244,6 +245,7 @@ static bool expand(struct index *x)
 			expand_bucket(x, &g, j);
 		/* Release: pairs with the acquire in address(). */
 		atomic_store_explicit(&x->buckets, buckets + 1, memory_order_release);
+		dma_store_fence();
 		__atomic_store_n(&x->table->header->buckets, buckets + 1, __ATOMIC_RELEASE);
 	}
 	lock_group(x, &g, false);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "common/dma.h"
 #include "server/table/index_entry.h"
 #include "server/table/table.h"
 
@@ -86,6 +87,7 @@ static inline _Atomic uint64_t *bucket_words(struct index *x, uint64_t bucket)
 static inline void put(_Atomic uint64_t *at, unsigned slot, uint64_t word, unsigned epoch)
 {
 	word = (word & ~LAYOUT_EPOCH_MASK) | layout_epoch_bits(epoch, slot);
+	dma_store_fence();
 	atomic_store_explicit(at + slot, word, memory_order_release);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Segments of buckets: allocated as the index grows, never given back. */
+#include "common/dma.h"
 #include "server/table/index_segment.h"
 
 #include <string.h>
@@ -17,6 +18,7 @@ bool index_ensure_segment(struct index *x, uint64_t bucket)
 	if (!segment)
 		return false;
 	memset(segment, 0, t->segment_bytes);
+	dma_store_fence();
 	atomic_store_explicit(&t->dir[i], table_offset(t, segment), memory_order_release);
 	return true;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "common/dma.h"
 #include "server/store/change/change.h"
 
 #include <stdatomic.h>
@@ -54,7 +55,7 @@ bool work_enter(struct store_worker *w, const struct store_change *c, struct wor
 	/* The mark shows in the item, where a lock holder's one READ sees it (4). */
 	if (k->old)
 		state_store(k->old, k->old->state | LAYOUT_PENDING);
-	atomic_thread_fence(memory_order_seq_cst);
+	dma_fence();
 	if (is_permitted(w, c))
 		return true;
 	if (k->old)

@@ -18,6 +18,7 @@
  * is stopped there (10, 13).  Freed memory is used again at once: readers with an
  * old location are kept out by versions that never repeat (11) and the checksum.
  */
+#include "common/dma.h"
 #include "server/store/change/effect.h"
 
 #include <stdatomic.h>
@@ -48,7 +49,7 @@ static void begin_in_place(struct store_worker *w, struct layout_item *item, uin
 	memcpy(copy, item, copied_bytes);
 	copy->state = layout_state(old, LAYOUT_LIVE, 0);
 	state_store(item, layout_state(old, LAYOUT_UPDATING, w->id) | LAYOUT_PENDING);
-	atomic_thread_fence(memory_order_seq_cst);
+	dma_fence();
 }
 
 /* The copy, for which nobody asks behind LIVE, and what the old item had beyond the new one. */
@@ -122,6 +123,7 @@ void work_replace(struct store_worker *w, struct work *k, struct layout_item *it
 
 	w->scratch->old_word = k->entry.word;
 	w->scratch->old_version = old_version;
+	dma_store_fence();
 	__atomic_store_n(&w->scratch->new_version, version, __ATOMIC_RELEASE);
 	state_store(item, layout_state(version, LAYOUT_PREPARED, w->id));
 	heat_note_moved(s->heat, table_offset(s->table, old), table_offset(s->table, item));

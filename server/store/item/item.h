@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "common/dma.h"
 #include "common/hash.h"
 #include "server/store/item/clock.h"
 #include "server/store/item/context.h"
@@ -33,6 +34,7 @@ static inline uint64_t item_bytes(const struct layout_item *item)
 /* Release: what was written before is seen by whoever sees the state. */
 static inline void state_store(struct layout_item *item, uint64_t state)
 {
+	dma_store_fence();
 	__atomic_store_n(&item->state, state, __ATOMIC_RELEASE);
 }
 

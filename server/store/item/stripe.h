@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "common/dma.h"
 #include "server/store/item/context.h"
 
 /* Who holds a stripe: its token, or 0.  Acquire. */
@@ -26,6 +27,7 @@ static inline bool stripe_mark(const struct store *s, uint64_t stripe)
 
 static inline void stripe_unmark(const struct store *s, uint64_t stripe)
 {
+	dma_store_fence();
 	/* Release: pairs with the exchange in stripe_mark(). */
 	atomic_store_explicit(&s->table->marks[stripe], 0, memory_order_release);
 }
