@@ -20,4 +20,14 @@ static inline uint64_t clock_ns(void)
 	return clock_read_ns(CLOCK_MONOTONIC);
 }
 
+/*
+ * How long this machine has been suspended since its start, by which CLOCK_MONOTONIC is
+ * behind: as of CLOCK_BOOTTIME read before now_ns, never too long, and too short by what
+ * lies between the two.
+ */
+static inline uint64_t clock_slept_ns(uint64_t boot_ns, uint64_t now_ns)
+{
+	return boot_ns > now_ns ? boot_ns - now_ns : 0;
+}
+
 #endif

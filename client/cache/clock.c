@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/cache/clock.h"
 
+#include "common/clock.h"
+
 #define NS_PER_MS 1000000
+#define SLEPT_NS_MIN 5000000 /* what is less may lie between two looks at clocks */
 /* Past every expiry that kvd gives (a hundred years from now): what a kvd says beyond it
  * is no time, and counts as this. */
 #define MS_MAX 6000000000000ull
@@ -40,6 +43,10 @@ void clock_learn(struct clock *c, uint64_t clock_ms, uint64_t sent_ns, uint64_t 
 	int64_t low = ns_of(clock_ms) - (int64_t)received_ns;
 	int64_t high = ns_of(clock_ms) + NS_PER_MS - (int64_t)sent_ns;
 
+	if (!c->known) {
+		uint64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME);
+		c->slept_ns = clock_slept_ns(boot_ns, clock_ns());
+	}
 	if (!c->known || low >= low_at(c, received_ns)) {
 		c->low_ns = low;
 		c->low_at_ns = sent_ns;
@@ -49,6 +56,11 @@ void clock_learn(struct clock *c, uint64_t clock_ms, uint64_t sent_ns, uint64_t 
 		c->high_at_ns = sent_ns;
 	}
 	c->known = true;
+}
+
+bool clock_slept(const struct clock *c, uint64_t boot_ns, uint64_t now_ns)
+{
+	return clock_slept_ns(boot_ns, now_ns) > c->slept_ns + SLEPT_NS_MIN;
 }
 
 enum clock_verdict clock_judge(const struct clock *c, uint64_t expiry_ms, uint64_t begun_ns,

@@ -17,6 +17,7 @@ struct clock {
 	bool known;
 	int64_t low_ns, high_ns; /* kvd's clock less ours */
 	uint64_t low_at_ns, high_at_ns; /* when each was learnt */
+	uint64_t slept_ns; /* of this machine, when something was learnt first */
 };
 
 enum clock_verdict { CLOCK_LIVE, CLOCK_EXPIRED, CLOCK_UNSURE };
@@ -31,6 +32,12 @@ void clock_learn(struct clock *clock, uint64_t clock_ms, uint64_t sent_ns, uint6
  */
 enum clock_verdict clock_judge(const struct clock *clock, uint64_t expiry_ms, uint64_t begun_ns,
 			       uint64_t now_ns);
+
+/*
+ * Whether this machine was suspended since: kvd's clock went on, and ours did not, so that
+ * nothing can be said any more.  boot_ns: CLOCK_BOOTTIME, read before now_ns.
+ */
+bool clock_slept(const struct clock *clock, uint64_t boot_ns, uint64_t now_ns);
 
 /* How long until expiry_ms of kvd's clock, at least 1: about, and not too short. */
 uint64_t clock_left_ms(const struct clock *clock, uint64_t expiry_ms, uint64_t now_ns);

@@ -168,8 +168,11 @@ HOT bool is_live(const struct layout_item *item, const struct post *p, const voi
 /* When the call began, nobody has looked: an item is surely alive, or not known to be. */
 HOT bool is_in_time(const struct engine *e, const struct layout_item *item)
 {
-	return !item->expiry_ms ||
-	       clock_judge(&e->table.clock, item->expiry_ms, 0, clock_ns()) == CLOCK_LIVE;
+	if (!item->expiry_ms)
+		return true;
+	uint64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME), now_ns = clock_ns();
+	return !clock_slept(&e->table.clock, boot_ns, now_ns) &&
+	       clock_judge(&e->table.clock, item->expiry_ms, 0, now_ns) == CLOCK_LIVE;
 }
 
 HOT int deliver(struct engine *e, const struct layout_item *item, const struct post *p,

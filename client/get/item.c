@@ -55,11 +55,15 @@ static enum step pinned_again(struct get *g)
 
 enum step item_got_live(struct get *g)
 {
+	const struct clock *c = &g->table->clock;
 	uint64_t expiry_ms = get_item(g)->expiry_ms;
 	enum clock_verdict v = CLOCK_LIVE;
 
-	if (expiry_ms)
-		v = clock_judge(&g->table->clock, expiry_ms, g->begun_ns, clock_ns());
+	if (expiry_ms) {
+		uint64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME), now_ns = clock_ns();
+		v = clock_slept(c, boot_ns, now_ns) ? CLOCK_UNSURE
+						    : clock_judge(c, expiry_ms, g->begun_ns, now_ns);
+	}
 	return v == CLOCK_LIVE ? DELIVER : v == CLOCK_EXPIRED ? ABSENT : ASK;
 }
 

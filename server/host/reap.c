@@ -21,6 +21,7 @@
 #include "server/host/conns.h"
 #include "server/host/host.h"
 #include "server/lock/locker.h"
+#include "server/store/item/clock.h"
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/conn_set.h"
@@ -123,12 +124,14 @@ static void look_after_conn(struct conn *c, uint64_t now)
 /* Peers that are silent, slow, or to be told what they are. */
 void burial_look(struct host *h)
 {
-	uint64_t now = clock_ns();
+	uint64_t boot = clock_read_ns(CLOCK_BOOTTIME), now = clock_ns();
 
 	if (now - h->looked_ns < LOOK_NS)
 		return;
 	h->looked_ns = now;
 	log_limit_tell(now, false);
+	for (unsigned i = 0; i < h->server_count; i++)
+		store_clock_woke(h->servers[i].store, boot, now);
 	arrivals_refuse(h, false);
 	for (unsigned i = 0; i < h->server_count; i++)
 		for (struct conn *c = h->servers[i].conns; c; c = c->all_next)

@@ -18,7 +18,7 @@ int store_new(struct table *table, struct store **store, struct err *err)
 		return err_set(err, -1, "out of memory");
 	s->table = table;
 	s->wipes = region_wipes(table->region);
-	s->clock_start_ns = clock_ns();
+	store_clock_start(s);
 	int rc = expiry_new(&s->expiry);
 	if (!rc)
 		rc = expire_new(&s->expire);

@@ -33,6 +33,7 @@ struct store {
 	_Atomic uint64_t freed_bytes; /* of items, ever */
 	uint64_t clock_start_ns;
 	bool wipes; /* no byte of an old value stays where peers can READ it */
+	_Atomic uint64_t slept_ns; /* only grows: store_clock_woke() */
 	struct expiry *expiry;
 	struct expire *expire;
 	struct compact *compact;

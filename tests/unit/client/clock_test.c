@@ -76,12 +76,31 @@ static void test_never_wrong(void **state)
 	}
 }
 
+/* This machine was suspended for a second: it can't say how late it is at kvd's. */
+static void test_suspended(void **state)
+{
+	struct clock c = { .known = false };
+
+	(void)state;
+	clock_learn(&c, 1000, 50 * MS, 60 * MS);
+	c.slept_ns = 3 * MS;
+	assert_false(clock_slept(&c, 63 * MS, 60 * MS));
+	assert_false(clock_slept(&c, 64 * MS, 60 * MS));
+	bool told = clock_slept(&c, 1063 * MS, 60 * MS);
+	if (!told)
+		print_error("a suspended client believes its clock\n");
+	assert_true(told);
+	/* Looked at long after each other. */
+	assert_false(clock_slept(&c, 63 * MS, 90 * MS));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_never_wrong),
+		cmocka_unit_test(test_suspended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
