@@ -23,6 +23,9 @@
  *							pairs, and at B's door
  *	attack ADDR:PORT crowd N PROCESSES WHO FILE	N connections, every other one silent,
  *							until FILE is there; WHO -: all silent
+ *	attack ADDR:PORT strangers N USERS WHO FILE	USERS connections that are proved, then N
+ *							that say nothing and come again as they
+ *							are ended, until FILE is there
  *	attack ADDR:PORT greedy WHO KEY			more changes of a locked key than credits
  *	attack ADDR:PORT unlock WHO KEY			takes somebody's lock away, by its word;
  *							WHO -: where there are no users
@@ -152,6 +155,8 @@ int main(int argc, char **argv)
 		attack_hoard(argv[1], argv + 3);
 	if (!strcmp(argv[2], "swell") && argc == 7)
 		attack_swell(argv[1], argv + 3);
+	if (!strcmp(argv[2], "strangers") && argc == 7)
+		attack_strangers(argv[1], argv + 3);
 	if (!strcmp(argv[2], "flood") && argc == 7)
 		attack_flood(argv[1], argv + 3);
 	if (!strcmp(argv[2], "holdings") && argc == 5) {

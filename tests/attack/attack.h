@@ -49,6 +49,7 @@ void attack_replay(struct raw *raw, const char *victim);
 /* pressure.c: too many, too much, too little. */
 void attack_crowd(const char *addr, char **argv) __attribute__((noreturn));
 void attack_flood(const char *addr, char **argv) __attribute__((noreturn));
+void attack_strangers(const char *addr, char **argv) __attribute__((noreturn));
 void attack_greedy(struct raw *raw, const char *name, const char *key);
 void attack_mute(struct raw *raw, const char *name);
 

@@ -76,6 +76,49 @@ void attack_crowd(const char *addr, char **argv)
 	exit(attack_wait_all());
 }
 
+/* ---------------------------------------------------------------- strangers */
+
+/* One that says nothing, in the place of one that kvd has ended or did not let in. */
+static void come_again(struct raw *raw, struct raw_conn *c, bool *open)
+{
+	struct wire_connect connect = { .magic = WIRE_MAGIC, .version = WIRE_VERSION };
+
+	if (*open)
+		raw_hang_up(c);
+	auth_nonce(connect.nonce);
+	*open = raw_connect(raw, c, &connect);
+}
+
+void attack_strangers(const char *addr, char **argv)
+{
+	static struct raw_conn conns[CROWD_MAX], users[CROWD_MAX];
+	static bool open[CROWD_MAX];
+	long n = atol(argv[0]), proved = atol(argv[1]), came = 0, served = 0;
+	struct credentials who = attack_load(argv[2]);
+	struct raw raw = { .random = 1 };
+
+	if (n > CROWD_MAX || proved > CROWD_MAX)
+		raw_die("too many");
+	raw_open(&raw, addr);
+	raw.recvs = 4;
+	for (long i = 0; i < proved; i++)
+		raw_enter(&raw, &users[i], &who);
+	raw.tolerant = true;
+	for (uint64_t end = raw_now_ms() + 120000; access(argv[3], F_OK) && raw_now_ms() < end; came++) {
+		come_again(&raw, &conns[came % n], &open[came % n]);
+		if (came == n) {
+			printf("open %ld\n", n);
+			fflush(stdout);
+		}
+		usleep(5000); /* 200 a second: within the handshakes of an address */
+	}
+	for (long i = 0; i < proved; i++)
+		served += ping(&users[i]);
+	printf("%ld strangers came; served %ld of %ld users\n", came, served, proved);
+	fflush(stdout);
+	_exit(served != proved);
+}
+
 /* -------------------------------------------------------------------- flood */
 
 /* Something that no client sends. */

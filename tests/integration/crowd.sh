@@ -48,6 +48,26 @@ grep -q 'did not finish its handshake' "$kvd_log" || fail "no room was made"
 touch "$tmp/go"
 wait_exit $silent
 
+# Users have more than a half of all, and strangers come again and again for the others:
+# each user who comes finds room.
+stop_kvd
+start_kvd --memory 64M --users "$users" --connections 60 --handshakes 0
+expect 0 kvcli put witness here
+rm -f "$tmp/go"
+start "$attack" "$KVD_ADDR" strangers 60 40 "$tmp/admin" "$tmp/go" >"$tmp/strangers"
+strangers=$pid
+they_came() { grep -q open "$tmp/strangers" || gone $strangers; }
+wait_for they_came || fail "no strangers"
+alive $strangers || fail "the strangers went"
+let_in=0
+for i in $(seq 20); do kvcli get witness >"$tmp/out" 2>"$tmp/err.$i" && let_in=$((let_in + 1)); done
+[ $let_in = 20 ] || { cat "$tmp"/err.*; fail "strangers keep users out: $let_in of 20 are let in"; }
+grep -q 'all connections are taken' "$kvd_log" || fail "there was room without making any"
+touch "$tmp/go"
+wait_exit $strangers
+cat "$tmp/strangers"
+[ "$status" = 0 ] || fail "users who were there were cut off"
+
 # Too many of one address.
 stop_kvd
 start_kvd --memory 64M --users "$users" --handshakes 1
