@@ -23,7 +23,7 @@ grep -q 'namespace a: ' "$tmp/err" || fail "it does not say which namespace"
 requires chrt taskset
 conns=53
 start_kvd --memory 16M --users "$users" --workers 1 --connections $((conns + 1)) --handshakes 0 \
-	--poll busy --log-level debug
+	--user-connections $((conns + 1)) --poll busy --log-level debug
 busiest() { # the thread of kvd that has used its processor the most: the worker
 	local t
 	for t in /proc/"$KVD_PID"/task/*; do

@@ -140,7 +140,7 @@ expect 0 kvcli put locked value
 start kvcli lock locked -- sh -c ": >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
 holder=$pid
 wait_for [ -e "$tmp/held" ] || fail "no lock"
-expect 3 kvcli --timeout 300ms flush --yes
+expect 3 kvcli --timeout 100ms flush --yes
 says "a key stayed locked"
 expect 0 kvcli get locked
 prints "value"
