@@ -7,7 +7,7 @@ requires setpriv
 
 without_right() {
 	(ulimit -l 1024 && exec setpriv --inh-caps=-ipc_lock --bounding-set=-ipc_lock \
-		"$KVD_BUILD/kvd" --listen "$KVD_TEST_ADDR:0" --memory 64M \
+		"$KVD_BUILD/kvd" --listen "$KVD_TEST_ADDR:0" --memory 64M --insecure \
 		${KVD_TEST_DEVICE:+--device "$KVD_TEST_DEVICE"})
 }
 expect 1 timeout 30 bash -c "$(declare -f without_right); KVD_BUILD='$KVD_BUILD' \

@@ -25,18 +25,18 @@ revoke() {
 	mallory=$pid
 	ready() { grep -q ready "$tmp/mallory.out" || gone $mallory; }
 	wait_for ready || fail "$1 doesn't connect"
-	removed_at=$(date +%s.%N)
 	expect 0 user remove "$1"
+	removed_at=$(command stat -c %.9Y "$users") # the file without them was written, not in place yet
 	wait_exit $mallory
 	[ "$status" = 0 ] || { cat "$tmp/mallory.out"; fail "$1: $status"; }
 	awk -v from="$removed_at" '/cut off/ { printf "%.1f\n", ($4 - from) * 1000; n++ } END { exit n != 1 }' \
 		"$tmp/mallory.out" >>"$tmp/took" || fail "it isn't told when $1 was cut off"
 }
 for who in "${mallories[@]}"; do revoke "$who"; done
-say "cut off so many ms after the command began: $(sort -n "$tmp/took" | tr '\n' ' ')"
+say "cut off so many ms after their line was gone: $(sort -n "$tmp/took" | tr '\n' ' ')"
 # A machine with other work may be late now and then.
 median=$(sort -n "$tmp/took" | sed -n 3p)
-compute "$(sort -n "$tmp/took" | head -n 1) > 0" || fail "it proves nothing: cut off before the command"
+compute "$(sort -n "$tmp/took" | head -n 1) > 0" || fail "it proves nothing: cut off before their line was gone"
 compute "$median <= 500" || fail "not cut off within half a second"
 changes=${#mallories[@]}
 [ "$(security rkey_changes)" = $changes ] || fail "rkeys: $(security rkey_changes)"

@@ -291,7 +291,7 @@ cpu_ticks() {
 }
 
 # The same in nanoseconds, of the threads that it has now.
-cpu_ns() { cat "/proc/$1/task/"*/schedstat | awk '{ n += $1 } END { printf "%d", n }'; }
+cpu_ns() { cat "/proc/$1/task/"*/schedstat | awk '{ n += $1 } END { printf "%.0f", n }'; }
 
 # A process stopped by a signal, with all its threads: the signal takes a moment.
 is_stopped() { ! grep -hL '^State:.[Tt]' "/proc/$1/task/"*/status | grep -q .; }

@@ -93,7 +93,7 @@ static void deleted(void)
 static void overwritten(void)
 {
 	put("in place", SECRET, 100);
-	put("in place", OTHER, 75); /* the same units: the rest, and the copy in the scratch */
+	put("in place", OTHER, 90); /* the same units: the rest, and the copy in the scratch */
 	put("elsewhere", SECRET, 300);
 	put("elsewhere", OTHER, 3000);
 }
