@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls that wait: one operation at a time. */
 #include <string.h>
+#include <time.h>
 
 #include "client/get/fast.h"
 #include "client/get/get.h"
@@ -140,20 +141,38 @@ static int ask_kvd(struct kvd_session *s, enum wire_op wire, const void *key, si
 	return rc ? rc : session_run(s, op, out);
 }
 
+/* Whether kvd is to be asked again: it had no room for an answer, and there is time.  To a
+ * flush "busy" says more. */
+static bool ask_again(const struct engine *e, enum wire_op wire, const struct outcome *out)
+{
+	if (out->reply.status != WIRE_EBUSY || wire == WIRE_FLUSH || clock_ns() >= e->time.end_ns)
+		return false;
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	return true;
+}
+
 static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, size_t key_bytes,
 		    uint64_t arg, const struct outcome **out)
 {
 	struct engine *e = session_engine(s);
 	bool outermost = call_begin(&e->time);
-	int rc = ask_kvd(s, wire, key, key_bytes, arg, out);
+	int rc;
 
+	do {
+		rc = ask_kvd(s, wire, key, key_bytes, arg, out);
+	} while (!rc && ask_again(e, wire, *out));
 	call_end(&e->time, outermost);
 	if (rc)
 		return rc;
 	switch ((enum wire_status)(*out)->reply.status) {
 	case WIRE_OK:
-	case WIRE_EBUSY:
 		return KVD_OK;
+	case WIRE_EBUSY:
+		return wire == WIRE_FLUSH ? KVD_OK
+					  : err_set(&e->health.err, KVD_EBUSY,
+						    "kvd at %s was too busy to answer: others ask "
+						    "for more than it can send",
+						    e->health.peer);
 	case WIRE_EDENIED:
 		return health_denied(&e->health);
 	case WIRE_EDISK:

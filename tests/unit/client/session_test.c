@@ -126,6 +126,53 @@ static void test_alone(void **state)
 	assert_int_equal(e->in_flight, 0);
 }
 
+/* kvd has no room for an answer now; `busy` times. */
+static unsigned busy;
+
+static void answer_busy(struct end *to, const struct wire_request *request)
+{
+	static const struct wire_key head = { .key_bytes = 3, .value_bytes = 5 };
+	uint8_t page[sizeof head + 3];
+
+	(void)request;
+	memcpy(page, &head, sizeof head);
+	memcpy(page + sizeof head, KEY, 3);
+	if (busy) {
+		busy--;
+		end_reply(to, (struct wire_reply){ .status = WIRE_EBUSY }, NULL, 0);
+	} else {
+		end_reply(to, (struct wire_reply){ .value_bytes = sizeof page }, page, sizeof page);
+	}
+}
+
+static int count_key(void *arg, const void *k, size_t key_bytes, uint64_t value_bytes)
+{
+	assert_memory_equal(k, KEY, key_bytes);
+	assert_int_equal(value_bytes, 5);
+	++*(unsigned *)arg;
+	return 0;
+}
+
+/* A list of keys is whole, or its caller is told that it is not. */
+static void test_busy_is_no_answer(void **state)
+{
+	unsigned keys = 0;
+	char *json = NULL;
+
+	(void)state;
+	end->answer = answer_busy;
+	busy = 3;
+	assert_int_equal(kvd_keys(&end->session, NULL, 0, count_key, &keys), KVD_OK);
+	assert_int_equal(keys, 1);
+	assert_int_equal(busy, 0);
+	e->time.limit_ns = 20000000;
+	busy = UINT32_MAX;
+	assert_int_equal(kvd_keys(&end->session, NULL, 0, count_key, &keys), KVD_EBUSY);
+	assert_int_equal(keys, 1);
+	assert_int_equal(kvd_stats(&end->session, &json), KVD_EBUSY);
+	assert_null(json);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -135,6 +182,7 @@ int main(void)
 		TEST(test_poll_gives_what_a_broken_connection_ended),
 		TEST(test_nothing_is_left_in_flight_for_the_next_connection),
 		TEST(test_alone),
+		TEST(test_busy_is_no_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
