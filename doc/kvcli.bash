@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bash completion of kvcli(1)
 
-_kvcli_commands='put get del exists keys flush lock update txn put-tree get-tree check-tree ping
+_kvcli_commands='put get del exists incr decr append touch ttl keys flush lock update txn put-tree get-tree check-tree ping
 	export import top backup info stats user devices doctor counters help'
 
 # The first word that is no option, nor the argument of one.
@@ -21,9 +21,11 @@ _kvcli_options()
 {
 	case $1 in
 	'') echo '--server --device --bootstrap --timeout --credentials --stop-on-error --help --version' ;;
-	put) echo '--file --help' ;;
-	get) echo '--output --help' ;;
-	keys) echo '--prefix --long --null --help' ;;
+	put) echo '--file --ttl --if-absent --if-present --if-version --help' ;;
+	get) echo '--output --json --help' ;;
+	incr | decr) echo '--ttl --help' ;;
+	append) echo '--file --ttl --help' ;;
+	keys) echo '--prefix --long --null --json --help' ;;
 	flush) echo '--yes --help' ;;
 	lock | update) echo '--timeout --help' ;;
 	put-tree | get-tree | check-tree) echo '--prefix --help' ;;
@@ -31,9 +33,9 @@ _kvcli_options()
 	import) echo '--from --check --help' ;;
 	ping) echo '--count --help' ;;
 	top) echo '--interval --count --help' ;;
-	stats) echo '--json --help' ;;
-	user) echo '--users --output --help' ;;
-	counters) echo '--all --help' ;;
+	ttl | info | stats | devices | doctor) echo '--json --help' ;;
+	user) echo '--users --output --json --help' ;;
+	counters) echo '--all --json --help' ;;
 	*) echo '--help' ;;
 	esac
 }
@@ -54,7 +56,7 @@ _kvcli()
 	-f | --file | -o | --output | -c | --credentials | -u | --users) compopt -o default; COMPREPLY=(); return ;;
 	-d | --device) words=$(_kvcli_devices) ;;
 	-b | --bootstrap) words='cm tcp' ;;
-	-s | --server | -t | --timeout | -p | --prefix | -n | --count) ;;
+	-s | --server | -t | --timeout | -p | --prefix | -n | --count | --ttl | --if-version) ;;
 	*)
 		# Behind the -- of lock and update stands a command.
 		case $before,$command in

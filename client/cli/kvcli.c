@@ -58,10 +58,11 @@ static void print_help(void)
 	struct options o = { 0 };
 
 	puts("Usage: kvcli [OPTION]... [COMMAND [WORD]...]    no COMMAND: a shell, or a batch");
-	cli_command_list();
-	puts("Options, before the command (kvcli COMMAND --help shows a command's own):");
+	puts("\nCommands (kvcli help tells what each does, kvcli COMMAND --help how):");
+	cli_command_names();
+	puts("\nOptions, before the command:");
 	parse_options(&o, 0, NULL, NULL, 0);
-	puts("Status: 0 done, 1 not found, 2 wrong use or file, 3 server or connection.");
+	puts("\nStatus: 0 done, 1 not found, 2 wrong use or file, 3 server or connection.");
 }
 
 static int usage(struct cli *cli, const char *text)

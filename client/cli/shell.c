@@ -8,6 +8,7 @@
  * all that it has and writes it out: a program can hold a dialogue with it.
  */
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,8 @@ static void answer_window(void *arg, const struct cli_answer *answer)
 
 static void submit_get(struct shell *shell, const struct cli_args *args)
 {
-	cli_window_get(shell->window, args->operand[0].data, args->operand[0].bytes, NULL);
+	for (size_t i = 0; i < args->count && !shell->quit; i++)
+		cli_window_get(shell->window, args->operand[i].data, args->operand[i].bytes, NULL);
 }
 
 static void submit_del(struct shell *shell, const struct cli_args *args)
@@ -91,7 +93,7 @@ static bool run_in_window(struct shell *shell)
 		size_t words_min, words_max;
 		void (*submit)(struct shell *shell, const struct cli_args *args);
 	} plain[] = {
-		{ "get", 2, 2, submit_get },
+		{ "get", 2, SIZE_MAX, submit_get },
 		{ "put", 3, 3, submit_put },
 		{ "del", 2, SIZE_MAX, submit_del },
 	};

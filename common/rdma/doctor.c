@@ -14,7 +14,8 @@
 #include "common/verbs/verbs.h"
 
 struct doctor {
-	FILE *out;
+	void (*each)(void *arg, const char *mark, const char *what, const char *text);
+	void *arg;
 	uint64_t memory_bytes;
 	unsigned findings;
 	unsigned active_ports;
@@ -27,13 +28,13 @@ __attribute__((format(printf, 4, 5))) static void tell(struct doctor *d, enum ma
 						       const char *what, const char *format, ...)
 {
 	static const char *const marks[] = { "ok", "note", "FIX" };
+	char text[512];
 	va_list ap;
 
-	fprintf(d->out, "%-5s %-16s ", marks[mark], what);
 	va_start(ap, format);
-	vfprintf(d->out, format, ap);
+	vsnprintf(text, sizeof text, format, ap);
 	va_end(ap);
-	fputc('\n', d->out);
+	d->each(d->arg, marks[mark], what, text);
 	d->findings += mark == FIX;
 }
 
@@ -303,9 +304,11 @@ static void examine_firewall(struct doctor *d)
 		tell(d, OK, "firewall", "nothing in the way of UDP port 4791 is seen");
 }
 
-unsigned doctor_examine(FILE *out, uint64_t memory_bytes)
+unsigned doctor_examine_each(void (*each)(void *arg, const char *mark, const char *what,
+					  const char *text),
+			     void *arg, uint64_t memory_bytes)
 {
-	struct doctor d = { .out = out, .memory_bytes = memory_bytes };
+	struct doctor d = { .each = each, .arg = arg, .memory_bytes = memory_bytes };
 	int devices = examine_devices(&d, &verbs_system);
 
 	if (devices) {
@@ -324,4 +327,14 @@ unsigned doctor_examine(FILE *out, uint64_t memory_bytes)
 	examine_memlock(&d);
 	examine_huge_pages(&d);
 	return d.findings;
+}
+
+static void print_line(void *arg, const char *mark, const char *what, const char *text)
+{
+	fprintf(arg, "%-5s %-16s %s\n", mark, what, text);
+}
+
+unsigned doctor_examine(FILE *out, uint64_t memory_bytes)
+{
+	return doctor_examine_each(print_line, out, memory_bytes);
 }

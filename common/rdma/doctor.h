@@ -16,4 +16,10 @@
  */
 unsigned doctor_examine(FILE *out, uint64_t memory_bytes);
 
+/* The same without a file: `each` gets "ok", "note" or "FIX", what was looked at, and the
+ * sentence.  They live until it returns. */
+unsigned doctor_examine_each(void (*each)(void *arg, const char *mark, const char *what,
+					  const char *text),
+			     void *arg, uint64_t memory_bytes);
+
 #endif

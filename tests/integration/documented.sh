@@ -25,7 +25,10 @@ for page in kvd.8 kvcli.1 kvbench.1; do
 	[ -n "$(options_of "$program")" ] || fail "${page%.*} --help lists no options"
 	has_all $page "$program"
 done
-for command in $("$KVD_BUILD/kvcli" --help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p'); do
+# Two columns, each a name and what it does.
+kvcli_commands=$("$KVD_BUILD/kvcli" help | sed -nE 'h; s/^  ([a-z][a-z-]*) .*/\1/p; g; s/^.{40}([a-z][a-z-]*) .*/\1/p')
+reached "commands of kvcli" "$(wc -w <<<"$kvcli_commands")" 29
+for command in $kvcli_commands; do
 	has_all kvcli.1 "$KVD_BUILD/kvcli" "$command"
 	grep -q "$command" "$KVD_SOURCE/doc/kvcli.1" || { echo "kvcli $command is not in kvcli.1"; bad=1; }
 done
@@ -59,7 +62,7 @@ done
 
 # The completion of the shell knows each command of kvcli and its options.
 . "$KVD_SOURCE/doc/kvcli.bash"
-for command in '' $("$KVD_BUILD/kvcli" --help | sed -nE 's/^  ([a-z][a-z-]*) .*/\1/p'); do
+for command in '' $kvcli_commands; do
 	[ -z "$command" ] || [[ " $(echo $_kvcli_commands) " == *" $command "* ]] ||
 		{ echo "kvcli.bash: no $command"; bad=1; }
 	for option in $("$KVD_BUILD/kvcli" $command --help | sed -nE 's/^ +(-[a-zA-Z0-9], )?(--[a-z-]+).*/\2/p'); do

@@ -15,12 +15,19 @@ refused() {
 
 refused 'did you mean put' pt a b
 refused 'did you mean del' delete a
-refused 'no command "frobnicate"' frobnicate
+refused 'did you mean get' gte a
+refused 'did you mean update' udpate a
+refused 'did you mean touch' expire a 1
+refused 'no command "frobnicate"; kvcli --help lists them' frobnicate
+refused 'no command "foo"; kvcli --help lists them' foo
+refused 'no command "sleep"; kvcli --help lists them' sleep
 refused '--server' --sever x ping
 refused '--timeout' --timeout 0 ping
 refused '--timeout' --timeout 5m ping
 refused 'missing' get
-refused 'too many' get a b
+refused 'too many' exists a b
+refused 'takes one value' get a b --output x
+refused 'takes one value' get a --json --output x
 refused 'no value' put a
 refused 'not both' put a b --file x
 refused '--output' get a --outptu x
@@ -28,6 +35,15 @@ refused 'wants PATH' put a --file
 refused 'No such file' put a --file "$tmp/none"
 refused 'directory' put a --file "$tmp"
 refused '--count' ping --count 0
+refused 'one condition' put a b --if-absent --if-version 3
+refused '--if-version wants a version' put a b --if-version x
+refused 'put --ttl wants a time from 1ms to 36500d' put a b --ttl 0
+refused 'touch wants a time' touch a soon
+refused 'whole number' incr a 1.5
+refused 'whole number' decr a -9223372036854775808
+refused 'it has a [ without its ]' keys 'a[b'
+refused 'give one of the two' keys 'a*' --prefix a
+refused 'without --long and --null' keys --json --long
 refused 'before the command' ping -s 127.0.0.1
 refused '--yes' flush
 

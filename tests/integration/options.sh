@@ -26,7 +26,7 @@ expect 2 kvcli nonsense; says "nonsense"
 expect 2 kvcli put; says "put"
 expect 2 kvcli put key; says "put"
 expect 2 kvcli get; says "get"
-expect 2 kvcli get a b
+expect 2 kvcli exists a b
 expect 2 kvcli put key --file "$tmp/none"; says "$tmp/none"
 expect 2 kvcli put key value --file "$tmp/none"
 expect 2 kvcli --timeout never get key; says "timeout"

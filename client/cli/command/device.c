@@ -4,51 +4,16 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/command/device.h"
+#include "client/cli/command/device_json.h"
 #include "client/cli/session/answer.h"
 #include "common/opt.h"
 #include "common/verbs/verbs.h"
 
 #define LABEL "  %-14s "
-
-static const char *node_type(const struct ibv_device *device)
-{
-	switch (device->node_type) {
-	case IBV_NODE_CA:
-		return "channel adapter";
-	case IBV_NODE_SWITCH:
-		return "switch";
-	case IBV_NODE_ROUTER:
-		return "router";
-	case IBV_NODE_RNIC:
-		return "RDMA NIC (iWARP)";
-	case IBV_NODE_USNIC:
-	case IBV_NODE_USNIC_UDP:
-		return "usNIC";
-	default:
-		return "unknown";
-	}
-}
-
-static const char *port_state(enum ibv_port_state state)
-{
-	static const char *const names[] = { "no state", "down",   "initializing",
-					     "armed",    "active", "active, deferred" };
-
-	return (size_t)state < sizeof names / sizeof names[0] ? names[state] : "unknown";
-}
-
-static const char *link_layer(uint8_t layer)
-{
-	return layer == IBV_LINK_LAYER_ETHERNET   ? "Ethernet" :
-	       layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" :
-						    "unspecified";
-}
 
 static const char *atomics(enum ibv_atomic_cap cap)
 {
@@ -62,48 +27,14 @@ static const char *atomics(enum ibv_atomic_cap cap)
 	}
 }
 
-static unsigned mtu_bytes(enum ibv_mtu mtu)
-{
-	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
-}
-
-/* A line of sysfs about a device; "" if there is none. */
-__attribute__((format(printf, 3, 4))) static const char *
-sysfs_line(char buf[64], const struct ibv_device *device, const char *format, ...)
-{
-	char name[128], path[256];
-	va_list list;
-	FILE *file;
-
-	buf[0] = '\0';
-	va_start(list, format);
-	vsnprintf(name, sizeof name, format, list);
-	va_end(list);
-	snprintf(path, sizeof path, "/sys/class/infiniband/%s/%s", device->name, name);
-	file = fopen(path, "re");
-	if (!file)
-		return buf;
-	if (fgets(buf, 64, file))
-		buf[strcspn(buf, "\n")] = '\0';
-	fclose(file);
-	return buf;
-}
-
-static bool gid_is_set(const union ibv_gid *gid)
-{
-	static const uint8_t none[sizeof gid->raw];
-
-	return memcmp(gid->raw + 8, none, 8) != 0;
-}
-
 static void print_gid(const struct ibv_device *device, uint8_t port, int index,
 		      const union ibv_gid *gid)
 {
 	char text[INET6_ADDRSTRLEN], kind[64], interface[64];
 
 	inet_ntop(AF_INET6, gid->raw, text, sizeof text);
-	sysfs_line(kind, device, "ports/%d/gid_attrs/types/%d", port, index);
-	sysfs_line(interface, device, "ports/%d/gid_attrs/ndevs/%d", port, index);
+	cli_sysfs_line(kind, device, "ports/%d/gid_attrs/types/%d", port, index);
+	cli_sysfs_line(interface, device, "ports/%d/gid_attrs/ndevs/%d", port, index);
 	printf("    GID %-8d %s%s%s%s%s\n", index, text, *kind ? ", " : "", kind,
 	       *interface ? ", " : "", interface);
 }
@@ -119,15 +50,15 @@ static void print_port(const struct verbs *verbs, struct ibv_context *ctx, uint8
 		printf("  port %-9u can't be asked: %s\n", port, strerror(errno));
 		return;
 	}
-	sysfs_line(rate, ctx->device, "ports/%d/rate", port);
-	printf("  port %-9u %s, %s, MTU %u of %u%s%s", port, port_state(attr.state),
-	       link_layer(attr.link_layer), mtu_bytes(attr.active_mtu), mtu_bytes(attr.max_mtu),
+	cli_sysfs_line(rate, ctx->device, "ports/%d/rate", port);
+	printf("  port %-9u %s, %s, MTU %u of %u%s%s", port, cli_port_state(attr.state),
+	       cli_link_layer(attr.link_layer), cli_mtu_bytes(attr.active_mtu), cli_mtu_bytes(attr.max_mtu),
 	       *rate ? ", " : "", rate);
 	if (attr.link_layer != IBV_LINK_LAYER_ETHERNET)
 		printf(", LID %u", attr.lid);
 	putchar('\n');
 	for (int i = 0; i < attr.gid_tbl_len; i++)
-		if (verbs->query_gid(ctx, port, i, &gid) == 0 && gid_is_set(&gid))
+		if (verbs->query_gid(ctx, port, i, &gid) == 0 && cli_gid_is_set(&gid))
 			print_gid(ctx->device, port, i, &gid);
 }
 
@@ -153,7 +84,7 @@ static void print_identity(const struct verbs *verbs, struct ibv_device *device,
 {
 	uint64_t guid = be64toh(verbs->get_device_guid(device));
 
-	printf(LABEL "%s, %u port%s\n", "type", node_type(device), attr->phys_port_cnt,
+	printf(LABEL "%s, %u port%s\n", "type", cli_node_type(device), attr->phys_port_cnt,
 	       attr->phys_port_cnt == 1 ? "" : "s");
 	printf(LABEL "%04x:%04x:%04x:%04x%s%.64s\n", "GUID", (unsigned)(guid >> 48),
 	       (unsigned)(guid >> 32 & 0xffff), (unsigned)(guid >> 16 & 0xffff),
@@ -184,7 +115,15 @@ static void print_device(const struct verbs *verbs, struct ibv_device *device)
 	verbs->close_device(ctx);
 }
 
-static int print_devices(const struct verbs *verbs)
+enum { DEVICES_JSON };
+
+static const struct cli_option devices_options[] = {
+	[DEVICES_JSON] = { "json", 'j', NULL, "a line of JSON for each device" },
+	{ 0 },
+};
+
+static int each_device(const struct verbs *verbs, void (*show)(const struct verbs *verbs,
+							       struct ibv_device *device))
 {
 	int count = 0;
 	struct ibv_device **list = verbs->get_device_list(&count);
@@ -192,18 +131,18 @@ static int print_devices(const struct verbs *verbs)
 	if (!list)
 		return 0;
 	for (int i = 0; i < count; i++)
-		print_device(verbs, list[i]);
+		show(verbs, list[i]);
 	verbs->free_device_list(list);
 	return count;
 }
 
 static int run_devices(struct cli *cli, const struct cli_args *args)
 {
-	int system = print_devices(&verbs_system);
-	int soft = verbs_soft ? print_devices(verbs_soft) : 0;
+	bool json = args->given[DEVICES_JSON];
+	int system = each_device(&verbs_system, json ? cli_device_json : print_device);
+	int soft = verbs_soft ? each_device(verbs_soft, json ? cli_device_json : print_device) : 0;
 
-	(void)args;
-	if (system == 0)
+	if (system == 0 && !json)
 		puts("no RDMA device of this machine (Soft-RoCE makes one of a network interface:\n"
 		     "rdma link add rxe0 type rxe netdev IFACE)");
 	if (system + soft > 0)
@@ -217,5 +156,6 @@ const struct cli_command cli_devices = {
 	.summary = "show RDMA devices here",
 	.help = "Shows every RDMA device of this machine and the software device: ports, GIDs,\n"
 		"atomic capability, limits. It needs no server.",
+	.options = devices_options,
 	.run = run_devices,
 };

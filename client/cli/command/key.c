@@ -1,103 +1,77 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Commands on single keys. */
+/* Commands on single keys: put, del, exists. */
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "client/cli/command/key.h"
-#include "client/cli/file/value.h"
 #include "client/cli/session/answer.h"
 #include "client/cli/session/session.h"
+#include "client/cli/session/source.h"
 #include "client/cli/text/word.h"
 
-enum { GET_OUTPUT };
-
-static const struct cli_option get_options[] = {
-	[GET_OUTPUT] = { "output", 'o', "PATH", "write the value to this file, whole or not" },
-	{ 0 },
-};
-
-enum { PUT_FILE };
+enum { PUT_FILE, PUT_TTL, PUT_IF_ABSENT, PUT_IF_PRESENT, PUT_IF_VERSION };
 
 static const struct cli_option put_options[] = {
 	[PUT_FILE] = { "file", 'f', "PATH", "the value is the contents of this file" },
+	[PUT_TTL] = { "ttl", 't', "TIME", "it expires then: 30, 1.5s, 500ms, 10m, 12h, 7d" },
+	[PUT_IF_ABSENT] = { "if-absent", 0, NULL, "only if there is no such key" },
+	[PUT_IF_PRESENT] = { "if-present", 0, NULL, "only if there is one" },
+	[PUT_IF_VERSION] = { "if-version", 0, "N", "only if it has this version (get --json)" },
 	{ 0 },
 };
 
-/* The path that an option names; NULL after a failure. */
-static char *path_new(struct cli *cli, const struct cli_word *word)
+/* What the options of a put say; false: it is told what is wrong. */
+static bool take_change(struct cli *cli, const struct cli_args *args, struct kvd_change *change)
 {
-	char *path = cli_word_string(word);
-
-	if (!path)
-		cli_fail(cli, CLI_USAGE, "a path can't hold a zero byte");
-	return path;
+	*change = (struct kvd_change){ .size = sizeof *change };
+	if (args->given[PUT_IF_ABSENT] + args->given[PUT_IF_PRESENT] + args->given[PUT_IF_VERSION] > 1) {
+		cli_fail(cli, CLI_USAGE, "put: one condition at the most");
+		return false;
+	}
+	if (args->given[PUT_IF_VERSION] &&
+	    !cli_args_number(&args->option[PUT_IF_VERSION], 1, UINT64_MAX, &change->version)) {
+		cli_fail(cli, CLI_USAGE, "put --if-version wants a version, as get --json prints it");
+		return false;
+	}
+	change->condition = args->given[PUT_IF_ABSENT]	? KVD_IF_ABSENT :
+			    args->given[PUT_IF_PRESENT] ? KVD_IF_PRESENT :
+			    args->given[PUT_IF_VERSION] ? KVD_IF_VERSION :
+							  KVD_ALWAYS;
+	return !args->given[PUT_TTL] ||
+	       cli_source_ttl(cli, "put --ttl", &args->option[PUT_TTL], &change->ttl_ms);
 }
 
-static int put_bytes(struct cli *cli, const struct cli_word *key, const void *data, size_t bytes)
+static int put(struct cli *cli, const struct cli_word *key, const struct cli_source *source,
+	       const struct kvd_change *change)
 {
 	int result, status;
 	kvd_session *session = cli_connect(cli, &status);
+	uint64_t version;
 
 	if (!session)
 		return status;
-	result = kvd_put(session, key->data, key->bytes, data, bytes, NULL);
-	return result < 0 ? cli_fail_session(cli, result) : cli_ok(cli);
-}
-
-static int put_file(struct cli *cli, const struct cli_word *key, const struct cli_word *word)
-{
-	struct cli_value value;
-	char *path = path_new(cli, word);
-	int error, status;
-
-	if (!path)
-		return CLI_USAGE;
-	error = cli_value_load(&value, path);
-	if (error) {
-		status = cli_fail(cli, CLI_USAGE, "put --file %s: %s", path,
-				  cli_value_error(error));
-	} else {
-		status = put_bytes(cli, key, value.data, value.bytes);
-		cli_value_free(&value);
-	}
-	free(path);
-	return status;
-}
-
-static int put_input(struct cli *cli, const struct cli_word *key)
-{
-	struct cli_value value;
-	int error, status;
-
-	if (cli->shell)
-		return cli_fail(cli, CLI_USAGE, "put: commands come from standard input here; "
-				"use --file PATH, or '-' in quotes for that value");
-	error = cli_value_read(&value, 0);
-	if (error)
-		return cli_fail(cli, CLI_USAGE, "the value on standard input: %s",
-				cli_value_error(error));
-	status = put_bytes(cli, key, value.data, value.bytes);
-	cli_value_free(&value);
-	return status;
+	result = kvd_put_with(session, key->data, key->bytes, source->data, source->bytes, change,
+			      &version);
+	if (result < 0)
+		return cli_fail_session(cli, result);
+	return result == KVD_OK ? cli_ok(cli) : cli_refused(cli, key->data, key->bytes, version);
 }
 
 static int run_put(struct cli *cli, const struct cli_args *args)
 {
-	const struct cli_word *key = &args->operand[0], *value = &args->operand[1];
+	struct kvd_change change;
+	struct cli_source source;
+	int status;
 
-	if (args->given[PUT_FILE]) {
-		if (args->count > 1)
-			return cli_fail(cli, CLI_USAGE,
-					"put: give a value or --file PATH, not both");
-		return put_file(cli, key, &args->option[PUT_FILE]);
-	}
-	if (args->count < 2)
-		return cli_fail(cli, CLI_USAGE,
-				"put: no value; give one, or --file PATH, or - for standard input");
-	if (cli_word_is(value, "-"))
-		return put_input(cli, key);
-	return put_bytes(cli, key, value->data, value->bytes);
+	if (!take_change(cli, args, &change))
+		return CLI_USAGE;
+	status = cli_source_load(cli, &source, "put", args->count > 1 ? &args->operand[1] : NULL,
+				 args->given[PUT_FILE] ? &args->option[PUT_FILE] : NULL);
+	if (status != CLI_DONE)
+		return status;
+	status = put(cli, &args->operand[0], &source, &change);
+	cli_source_free(&source);
+	return status;
 }
 
 const struct cli_command cli_put = {
@@ -105,61 +79,12 @@ const struct cli_command cli_put = {
 	.arguments = "KEY VALUE | KEY - | KEY --file PATH",
 	.summary = "store a value",
 	.help = "Stores a value. It replaces the old one. The value - stands for standard input,\n"
-		"to its end. To store a single -, write: put -- KEY -",
+		"to its end. To store a single -, write: put -- KEY -\n"
+		"With a condition that is false nothing is done, and the status is 1.",
 	.options = put_options,
 	.operands_min = 1,
 	.operands_max = 2,
 	.run = run_put,
-};
-
-static int get_answer(struct cli *cli, const struct cli_args *args, const void *data, size_t bytes)
-{
-	const struct cli_word *output = &args->option[GET_OUTPUT];
-	char *path;
-	int error, status;
-
-	if (!args->given[GET_OUTPUT] || (output->bytes == 1 && output->data[0] == '-'))
-		return cli_value_answer(cli, data, bytes);
-	path = path_new(cli, output);
-	if (!path)
-		return CLI_USAGE;
-	error = cli_value_save(data, bytes, path);
-	status = error ? cli_fail(cli, CLI_USAGE, "get --output %s: %s", path,
-				  cli_value_error(error)) : cli_ok(cli);
-	free(path);
-	return status;
-}
-
-static int run_get(struct cli *cli, const struct cli_args *args)
-{
-	const struct cli_word *key = &args->operand[0];
-	int result, status;
-	kvd_session *session = cli_connect(cli, &status);
-	size_t bytes;
-	void *data;
-
-	if (!session)
-		return status;
-	result = kvd_get_alloc(session, key->data, key->bytes, &data, &bytes, NULL);
-	if (result < 0)
-		return cli_fail_session(cli, result);
-	if (result != KVD_OK)
-		return cli_not_found(cli, key->data, key->bytes);
-	status = get_answer(cli, args, data, bytes);
-	free(data);
-	return status;
-}
-
-const struct cli_command cli_get = {
-	.name = "get",
-	.arguments = "KEY",
-	.summary = "print a value",
-	.help = "Prints the value as it is, and adds nothing. A terminal gets it quoted if it is\n"
-		"no plain text. With --output the file is replaced once all of it is written.",
-	.options = get_options,
-	.operands_min = 1,
-	.operands_max = 1,
-	.run = run_get,
 };
 
 static int run_del(struct cli *cli, const struct cli_args *args)

@@ -6,7 +6,13 @@
 #include "client/cli/command/command.h"
 
 /* key.c */
-extern const struct cli_command cli_put, cli_get, cli_del, cli_exists;
+extern const struct cli_command cli_put, cli_del, cli_exists;
+
+/* get.c */
+extern const struct cli_command cli_get, cli_ttl;
+
+/* change.c */
+extern const struct cli_command cli_incr, cli_decr, cli_append, cli_touch;
 
 /* keys.c */
 extern const struct cli_command cli_keys, cli_flush;

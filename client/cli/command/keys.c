@@ -9,7 +9,9 @@
 #include "client/cli/command/key.h"
 #include "client/cli/session/answer.h"
 #include "client/cli/session/session.h"
+#include "client/cli/text/glob.h"
 #include "client/cli/text/json.h"
+#include "client/cli/text/json_write.h"
 #include "client/cli/text/word.h"
 
 enum { FLUSH_YES };
@@ -19,17 +21,19 @@ static const struct cli_option flush_options[] = {
 	{ 0 },
 };
 
-enum { KEYS_PREFIX, KEYS_LONG, KEYS_NULL };
+enum { KEYS_PREFIX, KEYS_LONG, KEYS_NULL, KEYS_JSON };
 
 static const struct cli_option keys_options[] = {
 	[KEYS_PREFIX] = { "prefix", 'p', "P", "only keys that begin with P" },
 	[KEYS_LONG] = { "long", 'l', NULL, "with the length of each value" },
 	[KEYS_NULL] = { "null", '0', NULL, "keys raw, a zero byte after each" },
+	[KEYS_JSON] = { "json", 'j', NULL, "a line of JSON for each, with the length" },
 	{ 0 },
 };
 
 struct listing {
-	bool with_bytes, zero_ended;
+	const struct cli_word *pattern; /* or NULL */
+	bool with_bytes, zero_ended, json;
 };
 
 /* One that is no plain text, or looks like a quoted one, is quoted: so every line
@@ -44,10 +48,26 @@ static void key_write(const char *key, size_t key_bytes)
 		cli_word_quote(stdout, key, key_bytes);
 }
 
+static int key_json(const void *key, size_t key_bytes, uint64_t value_bytes)
+{
+	struct cli_json json = { .to = stdout };
+
+	cli_json_open(&json, NULL, '{');
+	cli_json_bytes(&json, "key", key, key_bytes);
+	cli_json_number(&json, "value_bytes", value_bytes);
+	cli_json_end(&json);
+	return ferror(stdout);
+}
+
 static int key_line(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes)
 {
 	const struct listing *listing = arg;
 
+	if (listing->pattern && !cli_glob_match(listing->pattern->data, listing->pattern->bytes, key,
+						key_bytes))
+		return 0;
+	if (listing->json)
+		return key_json(key, key_bytes, value_bytes);
 	if (listing->with_bytes)
 		printf("%12" PRIu64 "  ", value_bytes);
 	if (listing->zero_ended)
@@ -58,28 +78,58 @@ static int key_line(void *arg, const void *key, size_t key_bytes, uint64_t value
 	return ferror(stdout);
 }
 
+/* What all keys that are wanted begin with, into `prefix`; false: it is told what is wrong. */
+static bool take_prefix(struct cli *cli, const struct cli_args *args, struct cli_word *prefix,
+			char room[KVD_KEY_BYTES_MAX])
+{
+	const struct cli_word *pattern = &args->operand[0];
+	const char *wrong;
+
+	*prefix = args->given[KEYS_PREFIX] ? args->option[KEYS_PREFIX] : (struct cli_word){ "", 0, 0 };
+	if (args->count == 0)
+		return true;
+	wrong = args->given[KEYS_PREFIX]	    ? "its beginning is a prefix: give one of the two" :
+		pattern->bytes > KVD_KEY_BYTES_MAX ? "it is longer than any key" :
+						     cli_glob_check(pattern->data, pattern->bytes);
+	if (wrong) {
+		cli_fail(cli, CLI_USAGE, "keys: the pattern won't do: %s", wrong);
+		return false;
+	}
+	*prefix = (struct cli_word){ room, cli_glob_prefix(pattern->data, pattern->bytes, room), true };
+	return true;
+}
+
 static int run_keys(struct cli *cli, const struct cli_args *args)
 {
-	const struct cli_word *prefix = &args->option[KEYS_PREFIX];
-	struct listing listing = { args->given[KEYS_LONG], args->given[KEYS_NULL] };
+	struct listing listing = { args->count ? &args->operand[0] : NULL, args->given[KEYS_LONG],
+				   args->given[KEYS_NULL], args->given[KEYS_JSON] };
+	char room[KVD_KEY_BYTES_MAX];
+	struct cli_word prefix;
+	kvd_session *session;
 	int result, status;
-	kvd_session *session = cli_connect(cli, &status);
 
+	if (listing.json && (listing.with_bytes || listing.zero_ended))
+		return cli_fail(cli, CLI_USAGE, "keys: --json has the length, and ends lines; give it "
+						"without --long and --null");
+	if (!take_prefix(cli, args, &prefix, room))
+		return CLI_USAGE;
+	session = cli_connect(cli, &status);
 	if (!session)
 		return status;
-	result = kvd_keys(session, prefix->bytes ? prefix->data : "", prefix->bytes, key_line,
-			  &listing);
+	result = kvd_keys(session, prefix.data, prefix.bytes, key_line, &listing);
 	return result < 0 ? cli_fail_session(cli, result) : CLI_DONE;
 }
 
 const struct cli_command cli_keys = {
 	.name = "keys",
-	.arguments = "",
+	.arguments = "[PATTERN]",
 	.summary = "list keys",
-	.help = "Prints keys, one a line, in no order. A key that is no plain text or begins\n"
-		"with \" is quoted as the shell of kvcli reads it. A key may be printed twice\n"
-		"while keys come and go: use sort -u.",
+	.help = "Prints keys, one a line, in no order. In a PATTERN * is any characters, ? is\n"
+		"one, [a-z] one of these, [!a-z] none of these; quote it from the shell. A key\n"
+		"that is no plain text or begins with \" is quoted as the shell of kvcli reads\n"
+		"it. A key may be printed twice while keys come and go: use sort -u.",
 	.options = keys_options,
+	.operands_max = 1,
 	.run = run_keys,
 };
 

@@ -9,6 +9,7 @@
 #include "client/cli/session/answer.h"
 #include "client/cli/session/session.h"
 #include "client/cli/text/json.h"
+#include "client/cli/text/json_write.h"
 #include "common/opt.h"
 
 #define PINGS 100
@@ -244,8 +245,16 @@ const struct cli_command cli_backup = {
 	.run = run_backup,
 };
 
+enum { INFO_JSON };
+
+static const struct cli_option info_options[] = {
+	[INFO_JSON] = { "json", 'j', NULL, "as one JSON object" },
+	{ 0 },
+};
+
 struct info_row {
-	const char *path, *label;
+	const char *path, *label, *name;
+	struct cli_json *json; /* NULL: for people */
 };
 
 static void print_row(void *arg, const char *path, const char *value)
@@ -253,42 +262,73 @@ static void print_row(void *arg, const char *path, const char *value)
 	const struct info_row *row = arg;
 	char buf[64];
 
-	if (strcmp(path, row->path) == 0)
+	if (strcmp(path, row->path) != 0)
+		return;
+	if (!row->json)
 		printf("%-12s %s\n", row->label, show_figure(path, value, buf, sizeof buf));
+	else
+		cli_json_figure(row->json, row->name, value);
 }
 
-static void print_rows(const char *json)
+static void print_rows(const char *stats, struct cli_json *json)
 {
-	static struct info_row rows[] = {
-		{ "server.version", "kvd" },
-		{ "server.device", "its device" },
-		{ "server.uptime_seconds", "seconds up" },
-		{ "connections", "connections" },
-		{ "keys", "keys" },
-		{ "memory.used_bytes", "memory used" },
-		{ "memory.budget_bytes", "of at most" },
+	static const struct info_row rows[] = {
+		{ "server.version", "kvd", "kvd_version", NULL },
+		{ "server.device", "its device", "kvd_device", NULL },
+		{ "server.uptime_seconds", "seconds up", "uptime_seconds", NULL },
+		{ "connections", "connections", "connections", NULL },
+		{ "keys", "keys", "keys", NULL },
+		{ "memory.used_bytes", "memory used", "memory_used_bytes", NULL },
+		{ "memory.budget_bytes", "of at most", "memory_budget_bytes", NULL },
 	};
 
-	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-		cli_json_each(json, print_row, &rows[i]);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct info_row row = rows[i];
+		row.json = json;
+		cli_json_each(stats, print_row, &row);
+	}
+}
+
+static void info_json(struct cli *cli, const char *stats)
+{
+	struct cli_json json = { .to = stdout };
+	uint64_t ns;
+
+	cli_json_open(&json, NULL, '{');
+	cli_json_text(&json, "server", cli->server);
+	cli_json_text(&json, "device", kvd_client_device(cli->client));
+	cli_json_text(&json, "libkvd_version", kvd_version());
+	print_rows(stats, &json);
+	if (kvd_ping(cli->session, &ns) == KVD_OK)
+		cli_json_number(&json, "round_trip_ns", ns);
+	cli_json_end(&json);
+}
+
+static void info_text(struct cli *cli, const char *stats)
+{
+	char buf[32];
+	uint64_t ns;
+
+	printf("%-12s %s\n", "server", cli->server);
+	printf("%-12s %s\n", "device", kvd_client_device(cli->client));
+	printf("%-12s %s\n", "libkvd", kvd_version());
+	print_rows(stats, NULL);
+	if (kvd_ping(cli->session, &ns) == KVD_OK)
+		printf("%-12s %s\n", "round trip", show_time(ns, buf));
 }
 
 static int run_info(struct cli *cli, const struct cli_args *args)
 {
-	uint64_t ns;
 	int status;
-	char *json = stats_new(cli, &status), buf[32];
+	char *stats = stats_new(cli, &status);
 
-	(void)args;
-	if (!json)
+	if (!stats)
 		return status;
-	printf("%-12s %s\n", "server", cli->server);
-	printf("%-12s %s\n", "device", kvd_client_device(cli->client));
-	printf("%-12s %s\n", "libkvd", kvd_version());
-	print_rows(json);
-	free(json);
-	if (kvd_ping(cli->session, &ns) == KVD_OK)
-		printf("%-12s %s\n", "round trip", show_time(ns, buf));
+	if (args->given[INFO_JSON])
+		info_json(cli, stats);
+	else
+		info_text(cli, stats);
+	free(stats);
 	return CLI_DONE;
 }
 
@@ -297,5 +337,6 @@ const struct cli_command cli_info = {
 	.arguments = "",
 	.summary = "show server and device",
 	.help = "Shows the server, the RDMA device that leads to it and why it was chosen.",
+	.options = info_options,
 	.run = run_info,
 };

@@ -29,6 +29,11 @@ const struct cli_command *const cli_commands[] = {
 	&cli_get,
 	&cli_del,
 	&cli_exists,
+	&cli_incr,
+	&cli_decr,
+	&cli_append,
+	&cli_touch,
+	&cli_ttl,
 	&cli_keys,
 	&cli_flush,
 	&cli_lock,
@@ -62,33 +67,60 @@ static const struct cli_command *command_find(const struct cli_word *name)
 	return NULL;
 }
 
-/* The name nearest to a wrong one, or NULL. */
-static const char *command_nearest(const struct cli_word *name)
+/* What others call it; NULL if it is none of these. */
+static const char *command_alias(const struct cli_word *name)
 {
 	static const struct {
 		const char *name, *is;
-	} others[] = { { "set", "put" },      { "delete", "del" }, { "rm", "del" },
-		       { "remove", "del" },   { "list", "keys" },  { "ls", "keys" },
-		       { "scan", "keys" },    { "clear", "flush" }, { "flushall", "flush" },
+	} others[] = { { "set", "put" },      { "delete", "del" },   { "rm", "del" },
+		       { "remove", "del" },   { "list", "keys" },    { "ls", "keys" },
+		       { "scan", "keys" },    { "clear", "flush" },  { "flushall", "flush" },
+		       { "mget", "get" },     { "inc", "incr" },     { "dec", "decr" },
+		       { "expire", "touch" }, { "persist", "touch" },
 		       { "store", "put-tree" }, { "fetch", "get-tree" } };
-	const char *found = NULL;
-	size_t found_at = name->bytes / 2 + 1;
 
 	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
 		if (name->bytes == strlen(others[i].name) &&
 		    memcmp(name->data, others[i].name, name->bytes) == 0)
 			return others[i].is;
+	return NULL;
+}
+
+/* The name that was meant by a wrong one, or NULL. */
+static const char *command_nearest(const struct cli_word *name)
+{
+	const char *found = command_alias(name);
+	size_t found_at = found ? 0 : SIZE_MAX;
+
 	for (size_t i = 0; cli_commands[i]; i++) {
-		size_t distance = cli_args_distance(name->data, name->bytes, cli_commands[i]->name);
-		if (distance < found_at) {
-			found = cli_commands[i]->name;
+		const char *other = cli_commands[i]->name;
+		size_t distance = cli_args_distance(name->data, name->bytes, other);
+		if (distance < found_at && cli_args_near(name->data, name->bytes, other)) {
+			found = other;
 			found_at = distance;
 		}
 	}
 	return found;
 }
 
-void cli_command_list(void)
+void cli_command_names(void)
+{
+	int column = 1;
+
+	putchar(' ');
+	for (size_t i = 0; cli_commands[i]; i++) {
+		int length = (int)strlen(cli_commands[i]->name);
+		if (column + 1 + length > 78) {
+			fputs("\n ", stdout);
+			column = 1;
+		}
+		column += printf(" %s", cli_commands[i]->name);
+	}
+	putchar('\n');
+}
+
+/* Names and summaries, two a line. */
+static void command_list(void)
 {
 	size_t count = sizeof cli_commands / sizeof cli_commands[0] - 1;
 	size_t rows = (count + 1) / 2;
@@ -111,7 +143,10 @@ static void print_options(const struct cli_option *options)
 	for (; options && options->name; options++) {
 		snprintf(name, sizeof name, "--%s %s", options->name,
 			 options->argument ? options->argument : "");
-		printf("  -%c, %-16s %s\n", options->letter, name, options->help);
+		if (options->letter)
+			printf("  -%c, %-16s %s\n", options->letter, name, options->help);
+		else
+			printf("      %-16s %s\n", name, options->help);
 	}
 	puts("      --help           show this");
 }
@@ -169,7 +204,7 @@ static int run_help(struct cli *cli, const struct cli_args *args)
 	const struct cli_command *command;
 
 	if (args->count == 0) {
-		cli_command_list();
+		command_list();
 		if (cli->shell)
 			puts("  quit       leave; so does Ctrl-D");
 		return CLI_DONE;

@@ -11,7 +11,7 @@ extern const struct cli_command *const cli_commands[];
 /* Runs words[0] with the rest; `words` is reordered.  Returns the exit status. */
 int cli_command_run(struct cli *cli, struct cli_word *words, size_t count);
 
-/* Prints names and summaries, two a line. */
-void cli_command_list(void);
+/* Prints the names alone, as many a line as there is room for. */
+void cli_command_names(void);
 
 #endif

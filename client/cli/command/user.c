@@ -11,14 +11,16 @@
 
 #include "client/cli/command/server.h"
 #include "client/cli/session/answer.h"
+#include "client/cli/text/json_write.h"
 #include "client/cli/text/word.h"
 #include "common/auth/file.h"
 
-enum { USER_USERS, USER_OUTPUT };
+enum { USER_USERS, USER_OUTPUT, USER_JSON };
 
 static const struct cli_option user_options[] = {
 	[USER_USERS] = { "users", 'u', "FILE", "kvd's users file; default $KVD_USERS_FILE" },
 	[USER_OUTPUT] = { "output", 'o', "FILE", "credentials into this new file, of mode 600" },
+	[USER_JSON] = { "json", 'j', NULL, "the list: a line of JSON for each user" },
 	{ 0 },
 };
 
@@ -26,6 +28,7 @@ struct edit {
 	struct cli *cli;
 	char *path;
 	char *output;  /* where credentials go; NULL: standard output */
+	bool json;
 	int folder_fd; /* locked: two that change the file must not meet */
 	struct users *users;
 };
@@ -91,17 +94,31 @@ static int discard(struct edit *e, const char *name, struct err *err)
 	return users_remove(e->users, name, err) || users_save(e->users, e->path, false, err);
 }
 
+static void print_user(const struct edit *e, const char *name, const char *role)
+{
+	struct cli_json json = { .to = stdout };
+
+	if (!e->json) {
+		printf("%-32s %s\n", name, role);
+		return;
+	}
+	cli_json_open(&json, NULL, '{');
+	cli_json_text(&json, "name", name);
+	cli_json_text(&json, "role", role);
+	cli_json_end(&json);
+}
+
 static int list(const struct edit *e)
 {
 	for (unsigned i = 0; i < e->users->count; i++)
-		printf("%-32s %s\n", e->users->user[i].name, role_name(e->users->user[i].role));
+		print_user(e, e->users->user[i].name, role_name(e->users->user[i].role));
 	return 0;
 }
 
 static int wrong_use(struct cli *cli)
 {
 	return cli_fail(cli, CLI_USAGE, "user: usage: user add NAME ROLE [--output FILE] | user remove NAME | user "
-			"passwd NAME | user list; ROLE is read, write or admin");
+			"passwd NAME | user list [--json]; ROLE is read, write or admin");
 }
 
 static int run(struct edit *e, const struct cli_args *args, char **word)
@@ -130,7 +147,7 @@ static int run(struct edit *e, const struct cli_args *args, char **word)
 
 static int run_user(struct cli *cli, const struct cli_args *args)
 {
-	struct edit e = { .cli = cli, .folder_fd = -1 };
+	struct edit e = { .cli = cli, .json = args->given[USER_JSON], .folder_fd = -1 };
 	const char *named = getenv("KVD_USERS_FILE");
 	char *word[3] = { NULL };
 	int status = CLI_USAGE;

@@ -6,89 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/text/json_write.h"
 #include "client/kvd.h"
 
-static const char digits64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 /* ------------------------------------------------------------------ writing */
-
-/* The length of the character at `s`, 0 if it is no UTF-8. */
-static size_t utf8_length(const unsigned char *s, size_t bytes)
-{
-	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3
-		   : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
-
-	if (n == 0 || n > bytes)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	/* Longer than need be, half of a pair, beyond the last one. */
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
-		return 0;
-	return n;
-}
-
-static bool is_utf8(const unsigned char *s, size_t bytes)
-{
-	for (size_t i = 0, n; i < bytes; i += n)
-		if (!(n = utf8_length(s + i, bytes - i)))
-			return false;
-	return true;
-}
-
-/* U+0080 to U+009F, which move terminals as the controls of ASCII do; valid UTF-8. */
-static bool is_c1(const unsigned char *s, size_t bytes)
-{
-	return bytes > 1 && s[0] == 0xc2 && s[1] < 0xa0;
-}
-
-static char *write_string(char *at, const unsigned char *s, size_t bytes)
-{
-	static const char named[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
-
-	for (size_t i = 0; i < bytes; i++) {
-		const char *found = s[i] ? strchr(named, s[i]) : NULL;
-		if (found) {
-			*at++ = '\\';
-			*at++ = names[found - named];
-		} else if (s[i] < ' ' || s[i] == 0x7f) {
-			at += sprintf(at, "\\u%04x", s[i]);
-		} else if (is_c1(s + i, bytes - i)) {
-			at += sprintf(at, "\\u%04x", s[++i]);
-		} else {
-			*at++ = (char)s[i];
-		}
-	}
-	return at;
-}
-
-static char *write_base64(char *at, const unsigned char *s, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i += 3) {
-		uint32_t v = (uint32_t)s[i] << 16 | (i + 1 < bytes ? (uint32_t)s[i + 1] << 8 : 0) |
-			     (i + 2 < bytes ? s[i + 2] : 0);
-		*at++ = digits64[v >> 18];
-		*at++ = digits64[v >> 12 & 63];
-		*at++ = i + 1 < bytes ? digits64[v >> 6 & 63] : '=';
-		*at++ = i + 2 < bytes ? digits64[v & 63] : '=';
-	}
-	return at;
-}
-
-static char *write_member(char *at, const char *name, const void *data, size_t bytes)
-{
-	if (is_utf8(data, bytes)) {
-		at += sprintf(at, "\"%s\":\"", name);
-		at = write_string(at, data, bytes);
-	} else {
-		at += sprintf(at, "\"%s_base64\":\"", name);
-		at = write_base64(at, data, bytes);
-	}
-	*at++ = '"';
-	return at;
-}
 
 bool dump_json_write(struct cli_buffer *buffer, const struct dump_item *item)
 {
@@ -97,9 +18,9 @@ bool dump_json_write(struct cli_buffer *buffer, const struct dump_item *item)
 		return false;
 	char *begin = (char *)buffer->data + buffer->used, *at = begin;
 	*at++ = '{';
-	at = write_member(at, "key", item->key, item->key_bytes);
+	at = cli_json_put(at, "key", item->key, item->key_bytes);
 	*at++ = ',';
-	at = write_member(at, "value", item->value, item->value_bytes);
+	at = cli_json_put(at, "value", item->value, item->value_bytes);
 	if (item->ttl_ms)
 		at += sprintf(at, ",\"ttl_ms\":%" PRIu64, item->ttl_ms);
 	*at++ = '}';
@@ -227,11 +148,11 @@ static bool decode64(uint8_t *data, size_t *bytes)
 	if (*bytes % 4)
 		return false;
 	for (size_t i = 0; i < *bytes; i++) {
-		const char *found = data[i] ? strchr(digits64, data[i]) : NULL;
+		const char *found = data[i] ? strchr(cli_json_digits64, data[i]) : NULL;
 		bool pad = data[i] == '=' && i + 2 >= *bytes && (i + 1 == *bytes || data[i + 1] == '=');
 		if (!found && !pad)
 			return false;
-		v = v << 6 | (found ? (uint32_t)(found - digits64) : 0);
+		v = v << 6 | (found ? (uint32_t)(found - cli_json_digits64) : 0);
 		if (i % 4 < 3)
 			continue;
 		data[used++] = (uint8_t)(v >> 16);

@@ -2,6 +2,7 @@
 #include "client/cli/session/answer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -68,6 +69,20 @@ int cli_not_found(struct cli *cli, const void *key, size_t key_bytes)
 	return CLI_FALSE;
 }
 
+int cli_refused(struct cli *cli, const void *key, size_t key_bytes, uint64_t version)
+{
+	char shown[80], is[48] = "is absent";
+
+	cli_word_show(key, key_bytes, shown, sizeof shown);
+	if (version)
+		snprintf(is, sizeof is, "has version %" PRIu64, version);
+	if (cli->shell)
+		printf("(not done: %s %s)\n", shown, is);
+	else
+		fprintf(stderr, "kvcli: not done: %s %s\n", shown, is);
+	return CLI_FALSE;
+}
+
 /* A terminal obeys control characters in a value, so gets them quoted. */
 int cli_value_answer(struct cli *cli, const void *value, size_t value_bytes)
 {
@@ -121,6 +136,8 @@ int cli_status(int result)
 		return CLI_FALSE;
 	case KVD_EINVAL:
 	case KVD_ETOOBIG:
+	case KVD_ENUMBER:
+	case KVD_ERANGE:
 		return CLI_USAGE;
 	default:
 		return CLI_SERVER;

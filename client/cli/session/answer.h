@@ -11,11 +11,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "client/cli/session/cli.h"
 
 int cli_ok(struct cli *cli);
 int cli_not_found(struct cli *cli, const void *key, size_t key_bytes);
+/* The condition of a change was false; the key's version, 0 if it is absent. */
+int cli_refused(struct cli *cli, const void *key, size_t key_bytes, uint64_t version);
 int cli_value_answer(struct cli *cli, const void *value, size_t value_bytes);
 int cli_fail(struct cli *cli, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

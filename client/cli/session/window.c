@@ -21,7 +21,7 @@ struct slot {
 	size_t room_bytes;
 	int result;
 	size_t value_bytes;
-	uint64_t ttl_ms;
+	uint64_t version, ttl_ms;
 	struct kvd_change change; /* of a PUT */
 	char *error; /* may be NULL */
 	void *tag;
@@ -109,6 +109,7 @@ static void progress(struct cli_window *w)
 	}
 	slot = done.tag;
 	slot->value_bytes = done.value_bytes;
+	slot->version = done.version;
 	slot->ttl_ms = done.ttl_ms;
 	slot_done(w, slot, done.result, kvd_session_error(w->cli->session));
 }
@@ -138,6 +139,7 @@ static int get_once(struct cli_window *w, struct slot *slot, kvd_session *sessio
 		return result < 0 ? result : KVD_ETIMEDOUT;
 	}
 	slot->value_bytes = done.value_bytes;
+	slot->version = done.version;
 	slot->ttl_ms = done.ttl_ms;
 	return done.result;
 }
@@ -201,6 +203,7 @@ static void answer_first(struct cli_window *w)
 			 long_value		? long_value :
 						  slot->room,
 		.value_bytes = slot->op == CLI_OP_PUT ? slot->value.bytes : slot->value_bytes,
+		.version = slot->version,
 		.ttl_ms = slot->ttl_ms,
 		.tag = slot->tag,
 	};
@@ -243,7 +246,7 @@ static struct slot *slot_take(struct cli_window *w, enum cli_op op, const void *
 	slot->key_bytes = key_bytes;
 	slot->result = KVD_OK;
 	slot->value_bytes = 0;
-	slot->ttl_ms = 0;
+	slot->version = slot->ttl_ms = 0;
 	slot->change = (struct kvd_change){ .size = sizeof slot->change };
 	slot->tag = tag;
 	return slot;

@@ -32,6 +32,7 @@ struct cli_answer {
 	/* Of a GET: what was found; of a PUT: what was stored. */
 	const void *value;
 	size_t value_bytes;
+	uint64_t version; /* of a GET and a PUT */
 	uint64_t ttl_ms; /* of a GET: what is left, 0: for ever */
 	void *tag;
 };

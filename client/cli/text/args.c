@@ -20,24 +20,37 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
+#define NAME_BYTES_MAX 31
+
+/* By rows of the table of distances of all their beginnings. */
 size_t cli_args_distance(const char *a, size_t a_bytes, const char *b)
 {
-	size_t b_bytes = strlen(b), row[32];
+	size_t b_bytes = strlen(b), rows[3][NAME_BYTES_MAX + 1];
+	size_t *above2 = rows[0], *above = rows[1], *row = rows[2];
 
-	if (b_bytes >= sizeof row / sizeof row[0])
+	if (b_bytes > NAME_BYTES_MAX || a_bytes > 2 * NAME_BYTES_MAX)
 		return a_bytes + b_bytes;
 	for (size_t j = 0; j <= b_bytes; j++)
-		row[j] = j;
-	for (size_t i = 0; i < a_bytes; i++) {
-		size_t corner = row[0];
-		row[0] = i + 1;
-		for (size_t j = 0; j < b_bytes; j++) {
-			size_t change = corner + (a[i] != b[j]);
-			corner = row[j + 1];
-			row[j + 1] = least(change, 1 + least(corner, row[j]));
+		above[j] = j;
+	for (size_t i = 1; i <= a_bytes; i++) {
+		row[0] = i;
+		for (size_t j = 1; j <= b_bytes; j++) {
+			row[j] = least(above[j - 1] + (a[i - 1] != b[j - 1]),
+				       1 + least(above[j], row[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = least(row[j], above2[j - 2] + 1);
 		}
+		size_t *oldest = above2;
+		above2 = above;
+		above = row;
+		row = oldest;
 	}
-	return row[b_bytes];
+	return above[b_bytes];
+}
+
+bool cli_args_near(const char *a, size_t a_bytes, const char *b)
+{
+	return cli_args_distance(a, a_bytes, b) <= (least(a_bytes, strlen(b)) <= 4 ? 1 : 2);
 }
 
 static bool is_option(const struct cli_word *word)
@@ -52,11 +65,11 @@ static const struct cli_option *nearest(const struct cli_option *options, const 
 					size_t bytes)
 {
 	const struct cli_option *found = NULL;
-	size_t found_at = 3;
+	size_t found_at = SIZE_MAX;
 
 	for (; options && options->name; options++) {
 		size_t distance = cli_args_distance(name, bytes, options->name);
-		if (distance < found_at) {
+		if (distance < found_at && cli_args_near(name, bytes, options->name)) {
 			found = options;
 			found_at = distance;
 		}
@@ -182,21 +195,68 @@ bool cli_args_number(const struct cli_word *word, uint64_t min, uint64_t max, ui
 	return true;
 }
 
-bool cli_args_time(const struct cli_word *word, int ms_min, int *ms)
+bool cli_args_integer(const struct cli_word *word, int64_t *number)
 {
-	char text[32], *end;
-	double number;
+	bool minus = word->bytes > 0 && word->data[0] == '-';
+	const struct cli_word digits = { word->data + minus, word->bytes - minus, true };
+	uint64_t amount;
 
-	if (word->bytes >= sizeof text)
+	if (!cli_args_number(&digits, 0, minus ? 1ull << 63 : INT64_MAX, &amount))
+		return false;
+	*number = minus ? (int64_t)-amount : (int64_t)amount;
+	return true;
+}
+
+/* A number and what stands behind it, into `text`; false if it does not begin with one. */
+static bool split_number(const struct cli_word *word, char text[32], double *number,
+			 const char **unit)
+{
+	char *end;
+
+	if (word->bytes >= 32)
 		return false;
 	memcpy(text, word->data, word->bytes);
 	text[word->bytes] = '\0';
-	if (strlen(text) != word->bytes || strspn(text, "0123456789.") == 0)
+	*unit = text + strspn(text, "0123456789.");
+	*number = strtod(text, &end);
+	return strlen(text) == word->bytes && end > text && end == *unit;
+}
+
+bool cli_args_ttl(const struct cli_word *word, uint64_t ms_max, uint64_t *ms)
+{
+	static const struct {
+		const char *name;
+		double ms;
+	} units[] = { { "", 1e3 }, { "ms", 1 }, { "s", 1e3 }, { "m", 60e3 }, { "h", 3600e3 }, { "d", 86400e3 } };
+	const char *unit;
+	char text[32];
+	double number;
+
+	if (!split_number(word, text, &number, &unit))
 		return false;
-	number = strtod(text, &end);
-	if (*end == '\0' || strcmp(end, "s") == 0)
+	for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+		double all = number * units[i].ms;
+		if (strcmp(unit, units[i].name) != 0)
+			continue;
+		if (!(all >= 1 && all <= (double)ms_max))
+			return false;
+		*ms = (uint64_t)(all + 0.5);
+		return true;
+	}
+	return false;
+}
+
+bool cli_args_time(const struct cli_word *word, int ms_min, int *ms)
+{
+	const char *unit;
+	char text[32];
+	double number;
+
+	if (!split_number(word, text, &number, &unit))
+		return false;
+	if (*unit == '\0' || strcmp(unit, "s") == 0)
 		number *= 1000;
-	else if (strcmp(end, "ms") != 0)
+	else if (strcmp(unit, "ms") != 0)
 		return false;
 	if (!(number >= ms_min && number <= TIME_MS_MAX))
 		return false;

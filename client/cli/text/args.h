@@ -47,7 +47,17 @@ bool cli_args_number(const struct cli_word *word, uint64_t min, uint64_t max, ui
 /* A time, "5", "5s", "1.5s" or "500ms", of ms_min to 24 hours; false if it is none. */
 bool cli_args_time(const struct cli_word *word, int ms_min, int *ms);
 
-/* How many letters must change to make one word of the other. */
+/* A whole number, with a '-' or without; false if the word is none of 64 bits. */
+bool cli_args_integer(const struct cli_word *word, int64_t *number);
+
+/* A time to live: "30", "1.5s", "500ms", "10m", "12h" or "7d", of 1 ms to *ms_max; false if
+ * it is none. */
+bool cli_args_ttl(const struct cli_word *word, uint64_t ms_max, uint64_t *ms);
+
+/* How many slips make one word of the other: a letter too many, too few, another one, or
+ * two that changed places. */
 size_t cli_args_distance(const char *a, size_t a_bytes, const char *b);
+/* `b` may be what was meant by `a`: one slip in up to 4 letters, two in more. */
+bool cli_args_near(const char *a, size_t a_bytes, const char *b);
 
 #endif

@@ -17,8 +17,10 @@
 #include "client/cli/session/session.h"
 #include "client/cli/session/window.h"
 #include "client/cli/text/args.h"
+#include "client/cli/text/glob.h"
 #include "client/cli/text/input.h"
 #include "client/cli/text/json.h"
+#include "client/cli/text/json_write.h"
 
 /* ------------------------------------------------------------------- words */
 
@@ -168,7 +170,139 @@ static void numbers_are_checked(void **state)
 	}
 }
 
+static struct cli_word word_of(const char *text)
+{
+	return (struct cli_word){ text, strlen(text), false };
+}
+
+static void integers_and_times_are_checked(void **state)
+{
+	static const char *const no_integers[] = { "", "-", "+1", "1-", "9223372036854775808",
+						   "-9223372036854775809" };
+	static const struct {
+		const char *text;
+		uint64_t ms;
+	} times[] = { { "30", 30000 }, { "1.5s", 1500 }, { "500ms", 500 }, { "10m", 600000 },
+		      { "12h", 43200000 }, { "7d", 604800000 }, { "0.001", 1 } };
+	static const char *const no_times[] = { "", "0", "0.4ms", "5x", "-1", "s", "1e3", "101d", "1 s" };
+	struct cli_word word = word_of("-9223372036854775808");
+	uint64_t ms = 0;
+	int64_t n = 0;
+
+	(void)state;
+	assert_true(cli_args_integer(&word, &n));
+	assert_true(n == INT64_MIN);
+	for (size_t i = 0; i < sizeof no_integers / sizeof no_integers[0]; i++) {
+		word = word_of(no_integers[i]);
+		assert_false(cli_args_integer(&word, &n));
+	}
+	for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+		word = word_of(times[i].text);
+		assert_true(cli_args_ttl(&word, 100ull * 86400000, &ms));
+		assert_int_equal(ms, times[i].ms);
+	}
+	for (size_t i = 0; i < sizeof no_times / sizeof no_times[0]; i++) {
+		word = word_of(no_times[i]);
+		assert_false(cli_args_ttl(&word, 100ull * 86400000, &ms));
+	}
+}
+
+static void neighbours_are_near(void **state)
+{
+	static const char *const near[][2] = { { "pt", "put" },	    { "gte", "get" },
+					       { "kesy", "keys" },  { "expotr", "export" },
+					       { "udpate", "update" }, { "put_tree", "put-tree" } };
+	static const char *const far[][2] = { { "foo", "top" },	{ "tl", "del" },   { "list", "lock" },
+					      { "sleep", "help" }, { "frobnicate", "update" } };
+
+	(void)state;
+	assert_int_equal(cli_args_distance("ab", 2, "ba"), 1);
+	assert_int_equal(cli_args_distance("", 0, "abc"), 3);
+	assert_int_equal(cli_args_distance("kitten", 6, "sitting"), 3);
+	for (size_t i = 0; i < sizeof near / sizeof near[0]; i++)
+		assert_true(cli_args_near(near[i][0], strlen(near[i][0]), near[i][1]));
+	for (size_t i = 0; i < sizeof far / sizeof far[0]; i++)
+		assert_false(cli_args_near(far[i][0], strlen(far[i][0]), far[i][1]));
+}
+
+/* ---------------------------------------------------------------- patterns */
+
+static bool matches(const char *pattern, const char *text)
+{
+	assert_null(cli_glob_check(pattern, strlen(pattern)));
+	return cli_glob_match(pattern, strlen(pattern), text, strlen(text));
+}
+
+static void patterns_match(void **state)
+{
+	(void)state;
+	assert_true(matches("", "") && matches("*", "") && matches("*", "any"));
+	assert_true(matches("a*b*c", "a1b2bc") && !matches("a*b*c", "a1b2b"));
+	assert_true(matches("user:?", "user:1") && !matches("user:?", "user:12"));
+	assert_true(matches("a?c", "a\xc3\xa4" "c") && matches("a?c", "a\xff" "c"));
+	assert_true(matches("[a-c]x", "bx") && !matches("[a-c]x", "dx") && !matches("[a-c]x", "x"));
+	assert_true(matches("[!a-c]x", "dx") && !matches("[!a-c]x", "ax"));
+	assert_true(matches("[]a]", "]") && matches("[a-]", "-") && matches("[\\]]", "]"));
+	assert_true(matches("[\xc3\xa0-\xc3\xa9]", "\xc3\xa4"));
+	assert_true(matches("\\*", "*") && !matches("\\*", "x") && matches("\\[a", "[a"));
+	assert_true(matches("*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaab"));
+	assert_false(matches("*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+	assert_true(cli_glob_match("a?b", 3, "a\0b", 3));
+}
+
+static void patterns_have_a_prefix(void **state)
+{
+	char prefix[32];
+
+	(void)state;
+	assert_int_equal(cli_glob_prefix("us\\*er:[0-9]*", 13, prefix), 6);
+	assert_memory_equal(prefix, "us*er:", 6);
+	assert_non_null(cli_glob_check("a[b", 3));
+	assert_non_null(cli_glob_check("a[]", 3));
+	assert_non_null(cli_glob_check("a[\\]", 4));
+	assert_non_null(cli_glob_check("\\\\[", 3));
+	assert_non_null(cli_glob_check("a\\", 2));
+	assert_null(cli_glob_check("\\[a", 3));
+}
+
 /* -------------------------------------------------------------------- JSON */
+
+/* Whatever the bytes, and where a piece of a long string ends. */
+static void json_is_written(void **state)
+{
+	struct cli_json json = { 0 };
+	size_t bytes, long_bytes = 3001;
+	char *text, *value = malloc(long_bytes);
+
+	(void)state;
+	assert_non_null(value);
+	memset(value, 'x', long_bytes);
+	memcpy(value + 2999, "\xc2\x9b", 2);
+	json.to = open_memstream(&text, &bytes);
+	assert_non_null(json.to);
+	cli_json_open(&json, NULL, '{');
+	cli_json_text(&json, "a", "q\"\\\n\x7f\xc2\x9b\xc3\xa4");
+	cli_json_bytes(&json, "b", "\xff\0", 2);
+	cli_json_open(&json, "c", '[');
+	cli_json_number(&json, NULL, 18446744073709551615ull);
+	cli_json_bool(&json, NULL, true);
+	cli_json_figure(&json, NULL, "-2.5");
+	cli_json_figure(&json, NULL, "1.");
+	cli_json_figure(&json, NULL, "01");
+	cli_json_close(&json, ']');
+	cli_json_null(&json, "d");
+	cli_json_end(&json);
+	cli_json_open(&json, NULL, '{');
+	cli_json_bytes(&json, "long", value, long_bytes);
+	cli_json_end(&json);
+	fclose(json.to);
+	assert_string_equal(strstr(text, "x\\u009b\"}"), "x\\u009b\"}\n");
+	*strchr(text, '\n') = '\0';
+	assert_string_equal(text, "{\"a\":\"q\\\"\\\\\\n\\u007f\\u009b\xc3\xa4\",\"b_base64\":\"/wA=\","
+				  "\"c\":[18446744073709551615,true,-2.5,\"1.\",\"01\"],\"d\":null}");
+	free(text);
+	free(value);
+}
 
 static void append_figure(void *arg, const char *path, const char *value)
 {
@@ -428,6 +562,11 @@ int main(void)
 		cmocka_unit_test(options_stand_anywhere),
 		cmocka_unit_test(wrong_options_are_told),
 		cmocka_unit_test(numbers_are_checked),
+		cmocka_unit_test(integers_and_times_are_checked),
+		cmocka_unit_test(neighbours_are_near),
+		cmocka_unit_test(patterns_match),
+		cmocka_unit_test(patterns_have_a_prefix),
+		cmocka_unit_test(json_is_written),
 		cmocka_unit_test(json_is_read),
 		cmocka_unit_test(wrong_json_is_refused),
 		cmocka_unit_test(paths_stay_inside),
