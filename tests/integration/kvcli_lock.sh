@@ -81,7 +81,27 @@ expect 0 kvcli lock key --timeout 0 -- true
 # -------------------------------------------------------------------- update
 expect 0 kvcli update none -- wc -c
 expect 0 kvcli get none
-prints $'0\n'
+prints 0
+# A counter stays a counter; what had a line end keeps one; text is what the filter wrote.
+expect 0 kvcli update none -- awk '{ n = $1 } END { print n - 41 }'
+expect 0 kvcli incr none
+prints $'-40\n'
+expect 0 kvcli put lines $'7\n'
+expect 0 kvcli update lines -- awk '{ print $1 + 1 }'
+expect 0 kvcli get lines
+prints $'8\n'
+expect 0 kvcli put lines text
+expect 0 kvcli update lines -- awk '{ print }'
+expect 0 kvcli get lines
+prints $'text\n'
+expect 0 kvcli put lines 1
+expect 0 kvcli update lines -- printf '1\n2\n'
+expect 0 kvcli get lines
+prints $'1\n2\n'
+expect 0 kvcli put lines 1
+expect 0 kvcli update lines -- echo
+expect 0 kvcli get lines
+prints $'\n'
 expect 0 kvcli put key abc
 expect 0 kvcli update key -- tr a-z A-Z
 prints ''
@@ -132,7 +152,7 @@ for pid in "${workers[@]}"; do
 	[ "$status" = 0 ] || fail "an updater failed"
 done
 expect 0 kvcli get count
-prints "$((4 * rounds))"$'\n'
+prints "$((4 * rounds))"
 
 # A flush waits for a locked key, and says so if that takes too long.
 rm -f "$tmp/held" "$tmp/let-go"

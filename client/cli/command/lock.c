@@ -201,6 +201,19 @@ close_in:
 	return status;
 }
 
+/* Most filters end their output with a line end, and with one a number is no counter any
+ * more.  Text stays as the filter wrote it: the next filter may count on its lines. */
+static void keep_counter(const struct cli_value *before, struct cli_value *after)
+{
+	const char *old = before->data;
+	struct cli_word number = { after->data, after->bytes ? after->bytes - 1 : 0, true };
+	int64_t sum;
+
+	if (number.bytes && number.data[number.bytes] == '\n' && cli_args_integer(&number, &sum) &&
+	    !(before->bytes && old[before->bytes - 1] == '\n'))
+		after->bytes--;
+}
+
 static int run_update(struct cli *cli, const struct cli_args *args)
 {
 	const struct cli_word *key = &args->operand[0];
@@ -216,6 +229,8 @@ static int run_update(struct cli *cli, const struct cli_args *args)
 	if (status != CLI_DONE)
 		return status;
 	status = filter(cli, args, &value, &out);
+	if (status == 0)
+		keep_counter(&value, &out);
 	cli_value_free(&value);
 	if (status == 0) {
 		result = kvd_locked_put(lock, key->data, key->bytes, out.data, out.bytes, NULL);
@@ -233,7 +248,8 @@ const struct cli_command cli_update = {
 	.help = "Runs a command that reads the value from standard input and writes the new one\n"
 		"to standard output. The key is locked meanwhile, so the change is atomic. An\n"
 		"absent key is empty input. If the command fails, nothing is stored, and the\n"
-		"status is the command's.",
+		"status is the command's. The line end behind a whole number is left out, unless\n"
+		"the old value had one: so a counter stays one.",
 	.options = lock_options,
 	.operands_min = 2,
 	.operands_max = SIZE_MAX,
