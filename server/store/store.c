@@ -56,7 +56,7 @@ int store_worker_init(struct store_worker *w, struct store *store, unsigned id)
 {
 	*w = (struct store_worker){ .store = store, .id = id,
 				    .scratch = &store->table->scratch[id] };
-	return heap_new(store->table->region, &w->heap);
+	return heap_new(store->table->region, store->table->slabs, &w->heap);
 }
 
 void store_worker_fini(struct store_worker *w)

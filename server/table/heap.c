@@ -1,199 +1,61 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Items of up to 14 KiB come from jemalloc's slabs, whose classes are at most
- * 20 % apart; longer ones take whole pages of the region, which wastes less
- * than jemalloc's classes for them would (2 KiB on average, where a power of
- * two and a header would cost a quarter), and gives one path less that could
- * fragment.  heap_free gets the length, so it knows which of the two it was.
+ * Items of up to 32 KiB stand in slots of slabs (slab.h); longer ones take whole pages of the
+ * region.  heap_free gets the length, so it knows which of the two it was.
  *
- * The arena keeps nothing back: it grows by single slabs (no retaining, which
- * would ask for ever larger extents) and returns an empty one at once (no decay),
- * so what the region has given out is what the items need.  The thread cache in
- * front of it takes the edge off.
+ * A magazine for each class takes the edge off: some free slots, which no other worker can
+ * have.  It is filled and emptied by halves.  What it holds may be longer than its class,
+ * never shorter: an item's slot goes into the magazine of the item's length.
  */
 #include "server/table/heap.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <jemalloc/jemalloc.h>
 
-#define LG_ALIGNMENT 5
-#define SLAB_BYTES_MAX (HEAP_PAGES_BYTES_MIN - 1)
+#define MAGAZINE_SLOTS 16u
+#define MAGAZINE_BYTES 4096u
+/* How much longer a slot may be than one of the right class, where there is none: a quarter. */
+#define LONGER_PART 4u
 
-/* jemalloc reads it at its start; there is no such option of a single arena. */
+/* Of all that malloc() gives: jemalloc reads it at its start. */
 __attribute__((visibility("default"))) const char *malloc_conf = "retain:false";
 
+struct magazine {
+	uint16_t count;
+	uint16_t max;
+	void *slot[MAGAZINE_SLOTS];
+};
+
 struct heap {
-	extent_hooks_t hooks; /* first: the hooks get its address */
 	struct region *region;
+	struct slabs *slabs;
+	const struct size_classes *classes;
 	bool wipes;
-	bool packing; /* no extent more: see heap_alloc_packed; the heap's worker only */
-	unsigned arena;
-	unsigned tcache;
-	int alloc_flags;
-	int free_flags;
+	struct magazine magazine[SIZE_CLASSES_MAX];
 };
 
-/* ------------------------------------------------------------ extent hooks */
-
-/* The first page of each extent has its arena and its length in pages. */
-#define NOTE_PAGES_BITS 16u
-#define NOTE_PAGES_MAX ((1u << NOTE_PAGES_BITS) - 1)
-
-static void note_extent(struct heap *heap, const void *addr, size_t size)
+static uint16_t magazine_slots(size_t slot_bytes)
 {
-	size_t pages = size / REGION_PAGE_BYTES;
-	bool is_short = pages <= NOTE_PAGES_MAX && heap->arena < 1u << (32 - NOTE_PAGES_BITS);
+	size_t n = MAGAZINE_BYTES / slot_bytes;
 
-	region_note(heap->region, addr,
-		    is_short ? heap->arena << NOTE_PAGES_BITS | (uint32_t)pages : 0);
+	return (uint16_t)(n > MAGAZINE_SLOTS ? MAGAZINE_SLOTS : n ? n : 1);
 }
 
-static void *extent_alloc(extent_hooks_t *hooks, void *new_addr, size_t size, size_t alignment,
-			  bool *zero, bool *commit, unsigned arena)
-{
-	struct heap *heap = (struct heap *)hooks;
-	void *addr;
-
-	(void)arena;
-	if (new_addr != NULL) /* in-place growth, which nobody here asks for */
-		return NULL;
-	if (heap->packing || !region_has_spare(heap->region, size))
-		return NULL;
-	if (alignment < REGION_PAGE_BYTES)
-		alignment = REGION_PAGE_BYTES;
-	addr = region_alloc(heap->region, size, alignment);
-	if (addr != NULL && *zero)
-		memset(addr, 0, size);
-	if (addr != NULL)
-		note_extent(heap, addr, size);
-	*commit = true;
-	return addr;
-}
-
-static bool extent_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed,
-			  unsigned arena)
-{
-	(void)committed;
-	(void)arena;
-	region_note(((struct heap *)hooks)->region, addr, 0);
-	region_free(((struct heap *)hooks)->region, addr, size);
-	return false;
-}
-
-static void extent_destroy(extent_hooks_t *hooks, void *addr, size_t size, bool committed,
-			   unsigned arena)
-{
-	extent_dalloc(hooks, addr, size, committed, arena);
-}
-
-static bool extent_split(extent_hooks_t *hooks, void *addr, size_t size, size_t size_a,
-			 size_t size_b, bool committed, unsigned arena)
-{
-	struct heap *heap = (struct heap *)hooks;
-
-	(void)size, (void)committed, (void)arena;
-	note_extent(heap, addr, size_a);
-	note_extent(heap, (uint8_t *)addr + size_a, size_b);
-	return false;
-}
-
-static bool extent_merge(extent_hooks_t *hooks, void *addr_a, size_t size_a, void *addr_b,
-			 size_t size_b, bool committed, unsigned arena)
-{
-	struct heap *heap = (struct heap *)hooks;
-
-	(void)committed, (void)arena;
-	region_note(heap->region, addr_b, 0);
-	note_extent(heap, addr_a, size_a + size_b);
-	return false;
-}
-
-/* No commit, decommit, purge_lazy, purge_forced: NULL refuses each of them. */
-static const extent_hooks_t extent_hooks = {
-	.alloc = extent_alloc,
-	.dalloc = extent_dalloc,
-	.destroy = extent_destroy,
-	.split = extent_split,
-	.merge = extent_merge,
-};
-
-/* ------------------------------------------------------------------- arena */
-
-/* As jemalloc's experimental.arenas_create_ext takes it. */
-struct arena_config {
-	extent_hooks_t *hooks;
-	bool metadata_use_hooks;
-};
-
-/*
- * The arena's own books belong outside the region: inside they'd cost at least
- * 2 MiB of it per worker, where peers can read them.  Releases before 5.3 can't
- * tell the two apart.
- */
-static int create_arena(struct heap *heap)
-{
-	struct arena_config config = { .hooks = &heap->hooks, .metadata_use_hooks = false };
-	extent_hooks_t *hooks = &heap->hooks;
-	size_t bytes = sizeof heap->arena;
-
-	if (mallctl("experimental.arenas_create_ext", &heap->arena, &bytes, &config,
-		    sizeof config) == 0)
-		return 0;
-	return mallctl("arenas.create", &heap->arena, &bytes, &hooks, sizeof hooks);
-}
-
-static int set_arena(unsigned arena, const char *name, void *value, size_t bytes)
-{
-	char key[64];
-
-	snprintf(key, sizeof key, "arena.%u.%s", arena, name);
-	return mallctl(key, NULL, NULL, value, bytes);
-}
-
-static int configure_arena(unsigned arena)
-{
-	ssize_t decay_ms = 0;
-	int rc = set_arena(arena, "dirty_decay_ms", &decay_ms, sizeof decay_ms);
-
-	if (rc == 0)
-		rc = set_arena(arena, "muzzy_decay_ms", &decay_ms, sizeof decay_ms);
-	return rc;
-}
-
-int heap_new(struct region *region, struct heap **heap)
+int heap_new(struct region *region, struct slabs *slabs, struct heap **heap)
 {
 	struct heap *h = calloc(1, sizeof *h);
-	size_t bytes = sizeof h->tcache;
-	int rc;
 
 	if (h == NULL)
 		return ENOMEM;
-	h->hooks = extent_hooks;
 	h->region = region;
+	h->slabs = slabs;
+	h->classes = slabs_classes(slabs);
 	h->wipes = region_wipes(region);
-	rc = create_arena(h);
-	if (rc != 0)
-		goto err_heap;
-	rc = configure_arena(h->arena);
-	if (rc == 0)
-		rc = mallctl("tcache.create", &h->tcache, &bytes, NULL, 0);
-	if (rc != 0)
-		goto err_arena;
-	h->free_flags = MALLOCX_LG_ALIGN(LG_ALIGNMENT) | (int)MALLOCX_TCACHE(h->tcache);
-	h->alloc_flags = h->free_flags | (int)MALLOCX_ARENA(h->arena);
+	for (unsigned i = 0; i < h->classes->count; i++)
+		h->magazine[i].max = magazine_slots(h->classes->class[i].slot_bytes);
 	*heap = h;
 	return 0;
-
-err_arena:
-	set_arena(h->arena, "destroy", NULL, 0);
-err_heap:
-	free(h);
-	return rc;
 }
 
 void heap_delete(struct heap **heap)
@@ -203,8 +65,7 @@ void heap_delete(struct heap **heap)
 	*heap = NULL;
 	if (h == NULL)
 		return;
-	mallctl("tcache.destroy", NULL, NULL, &h->tcache, sizeof h->tcache);
-	set_arena(h->arena, "destroy", NULL, 0);
+	heap_trim(h);
 	free(h);
 }
 
@@ -215,13 +76,59 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + REGION_PAGE_BYTES - 1) & ~(size_t)(REGION_PAGE_BYTES - 1);
 }
 
-static void *try_alloc(struct heap *heap, size_t bytes)
+static bool is_of_pages(size_t bytes)
 {
-	if (bytes > SLAB_BYTES_MAX)
-		return region_has_spare(heap->region, whole_pages(bytes))
-			       ? region_alloc(heap->region, whole_pages(bytes), REGION_PAGE_BYTES)
-			       : NULL;
-	return mallocx(bytes, heap->alloc_flags);
+	return bytes >= HEAP_PAGES_BYTES_MIN;
+}
+
+static void *alloc_pages(struct heap *h, size_t bytes)
+{
+	return region_has_spare(h->region, bytes) ? region_alloc(h->region, bytes, REGION_PAGE_BYTES)
+						  : NULL;
+}
+
+static void *pop(struct magazine *m)
+{
+	return m->count ? m->slot[--m->count] : NULL;
+}
+
+/* The magazine is empty. */
+static void *fill(struct heap *h, unsigned class, bool may_grow)
+{
+	struct magazine *m = &h->magazine[class];
+
+	m->count = (uint16_t)slabs_take(h->slabs, class, m->slot, (m->max + 1u) / 2, may_grow);
+	return pop(m);
+}
+
+/* A slot that is somewhat longer: there is none of the class, and no page for one. */
+static void *alloc_longer(struct heap *h, unsigned class)
+{
+	const struct size_class *c = h->classes->class;
+	size_t bytes_max = c[class].slot_bytes + c[class].slot_bytes / LONGER_PART;
+	void *slot = NULL;
+
+	for (unsigned i = class + 1; !slot && i < h->classes->count && c[i].slot_bytes <= bytes_max; i++) {
+		slot = pop(&h->magazine[i]);
+		if (!slot)
+			slot = fill(h, i, false);
+	}
+	return slot;
+}
+
+static void *alloc_slot(struct heap *h, unsigned class)
+{
+	void *slot = pop(&h->magazine[class]);
+
+	if (!slot)
+		slot = fill(h, class, true);
+	return slot ? slot : alloc_longer(h, class);
+}
+
+static void *try_alloc(struct heap *h, size_t bytes)
+{
+	return is_of_pages(bytes) ? alloc_pages(h, whole_pages(bytes))
+				  : alloc_slot(h, size_class_of(h->classes, bytes));
 }
 
 void *heap_alloc(struct heap *heap, size_t bytes)
@@ -230,114 +137,70 @@ void *heap_alloc(struct heap *heap, size_t bytes)
 
 	if (ptr != NULL)
 		return ptr;
-	/* What the cache keeps may be what is missing. */
+	/* What it keeps of other classes may be what is missing. */
 	heap_trim(heap);
 	return try_alloc(heap, bytes);
 }
 
-/* A slot that was overwritten by less has the rest of its last unit, too. */
 static void wipe(const struct heap *heap, void *ptr, size_t bytes)
 {
-	const size_t unit = (size_t)1 << LG_ALIGNMENT;
-
 	if (heap->wipes)
-		memset(ptr, 0, (bytes + unit - 1) & ~(unit - 1));
+		memset(ptr, 0, bytes);
+}
+
+/* Gives back all but `left`, of those that are there for longest. */
+static void empty(struct heap *h, struct magazine *m, unsigned left)
+{
+	if (m->count <= left)
+		return;
+	slabs_give(h->slabs, m->slot, m->count - left);
+	memmove(m->slot, m->slot + m->count - left, left * sizeof m->slot[0]);
+	m->count = (uint16_t)left;
 }
 
 void heap_free(struct heap *heap, void *ptr, size_t bytes)
 {
 	wipe(heap, ptr, bytes);
-	if (bytes > SLAB_BYTES_MAX)
+	if (is_of_pages(bytes)) {
 		region_free(heap->region, ptr, whole_pages(bytes));
-	else
-		sdallocx(ptr, bytes, heap->free_flags);
+		return;
+	}
+	struct magazine *m = &heap->magazine[size_class_of(heap->classes, bytes)];
+	if (m->count == m->max)
+		empty(heap, m, m->max / 2);
+	m->slot[m->count++] = ptr;
 }
 
-size_t heap_usable_bytes(size_t bytes)
+size_t heap_usable_bytes(const struct heap *heap, size_t bytes)
 {
-	if (bytes > SLAB_BYTES_MAX)
+	if (is_of_pages(bytes))
 		return whole_pages(bytes);
-	return nallocx(bytes, MALLOCX_LG_ALIGN(LG_ALIGNMENT));
+	return heap->classes->class[size_class_of(heap->classes, bytes)].slot_bytes;
+}
+
+size_t heap_room_bytes(const struct heap *heap, const void *ptr, size_t bytes)
+{
+	return is_of_pages(bytes) ? whole_pages(bytes) : slabs_slot_bytes(heap->slabs, ptr);
 }
 
 void heap_trim(struct heap *heap)
 {
-	mallctl("tcache.flush", NULL, NULL, &heap->tcache, sizeof heap->tcache);
-	/* An extent that is freed while another thread purges stays with the arena,
-	 * until the next one is. */
-	set_arena(heap->arena, "purge", NULL, 0);
-}
-
-/* ------------------------------------------------------------------- slabs */
-
-/* jemalloc's answer about the slab of an address: all 0 if there is none. */
-struct utilization {
-	size_t free;
-	size_t slots;
-	size_t bytes;
-};
-
-static bool look_at(const void *addr, struct utilization *u)
-{
-	size_t bytes = sizeof *u;
-
-	return mallctl("experimental.utilization.batch_query", u, &bytes, (void *)&addr,
-		       sizeof addr) == 0;
-}
-
-bool heap_slab_at(struct heap *heap, size_t page, struct heap_slab *slab)
-{
-	uint32_t note = region_noted(heap->region, page);
-	void *addr = region_page(heap->region, page);
-	struct utilization u;
-
-	if (note == 0 || note >> NOTE_PAGES_BITS != heap->arena || !look_at(addr, &u) ||
-	    u.slots <= 1 || u.free > u.slots ||
-	    u.bytes != (size_t)(note & NOTE_PAGES_MAX) * REGION_PAGE_BYTES || u.bytes % u.slots != 0)
-		return false;
-	*slab = (struct heap_slab){ addr, u.bytes, (uint32_t)u.slots, (uint32_t)u.free };
-	return true;
-}
-
-bool heap_slab_next(struct heap *heap, size_t *page, size_t pages_max, struct heap_slab *slab)
-{
-	size_t pages = region_pages(heap->region), end = *page + pages_max;
-
-	for (; *page < pages && *page < end; ++*page) {
-		if (!heap_slab_at(heap, *page, slab))
-			continue;
-		*page += slab->bytes / REGION_PAGE_BYTES;
-		return true;
-	}
-	return false;
+	for (unsigned i = 0; i < heap->classes->count; i++)
+		empty(heap, &heap->magazine[i], 0);
 }
 
 void *heap_alloc_packed(struct heap *heap, size_t bytes)
 {
-	int flags = MALLOCX_LG_ALIGN(LG_ALIGNMENT) | (int)MALLOCX_ARENA(heap->arena);
+	void *slot;
 
-	if (bytes > SLAB_BYTES_MAX)
+	if (is_of_pages(bytes) ||
+	    !slabs_take(heap->slabs, size_class_of(heap->classes, bytes), &slot, 1, false))
 		return NULL;
-	heap->packing = true;
-	void *ptr = mallocx(bytes, flags | MALLOCX_TCACHE_NONE);
-	heap->packing = false;
-	return ptr;
+	return slot;
 }
 
 void heap_free_packed(struct heap *heap, void *ptr, size_t bytes)
 {
 	wipe(heap, ptr, bytes);
-	sdallocx(ptr, bytes, MALLOCX_LG_ALIGN(LG_ALIGNMENT) | MALLOCX_TCACHE_NONE);
-}
-
-size_t heap_metadata_bytes(void)
-{
-	uint64_t epoch = 1;
-	size_t bytes = 0, bytes_bytes = sizeof bytes;
-
-	/* Figures are as of the last change of the epoch. */
-	mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
-	if (mallctl("stats.metadata", &bytes, &bytes_bytes, NULL, 0) != 0)
-		return 0;
-	return bytes;
+	slabs_give(heap->slabs, &ptr, 1);
 }

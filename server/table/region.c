@@ -370,12 +370,12 @@ static size_t page_of(const struct region *r, const void *addr)
 
 void region_note(struct region *region, const void *addr, uint32_t note)
 {
-	atomic_store_explicit(&region->notes[page_of(region, addr)], note, memory_order_relaxed);
+	atomic_store_explicit(&region->notes[page_of(region, addr)], note, memory_order_release);
 }
 
 uint32_t region_noted(const struct region *region, size_t page)
 {
-	return atomic_load_explicit(&region->notes[page], memory_order_relaxed);
+	return atomic_load_explicit(&region->notes[page], memory_order_acquire);
 }
 
 size_t region_pages(const struct region *region)

@@ -43,7 +43,8 @@ bool region_wipes(const struct region *region);
 
 /*
  * A word for each page, where the owner of the page notes what it is; 0 at first.
- * Kept outside the region; any thread, without a lock: relaxed.
+ * Kept outside the region; any thread, without a lock.  Who finds a note finds what was
+ * written before it (release and acquire).
  */
 void region_note(struct region *region, const void *addr, uint32_t note);
 uint32_t region_noted(const struct region *region, size_t page);

@@ -95,9 +95,16 @@ int table_new(const struct verbs *v, uint64_t bytes, unsigned workers, struct ta
 		err_set_errno(err, -1, rc, "can't manage the table's memory");
 		goto fail_locks;
 	}
+	rc = slabs_new(t->region, LAYOUT_UNIT_BYTES, &t->slabs);
+	if (rc) {
+		err_set_errno(err, -1, rc, "can't manage the items' memory");
+		goto fail_region;
+	}
 	*table = t;
 	return 0;
 
+fail_region:
+	region_delete(&t->region);
 fail_locks:
 	v->mem_free(locks, t->locks_bytes);
 fail_base:
@@ -132,6 +139,7 @@ void table_delete(struct table **table)
 	if (!t)
 		return;
 	unregister(t);
+	slabs_delete(&t->slabs);
 	region_delete(&t->region);
 	t->verbs->mem_free((void *)t->locks, t->locks_bytes);
 	t->verbs->mem_free(t->base, t->bytes);

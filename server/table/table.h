@@ -13,6 +13,7 @@
 #include "common/layout.h"
 #include "common/verbs/verbs.h"
 #include "server/table/region.h"
+#include "server/table/slab.h"
 
 struct table {
 	const struct verbs *verbs;
@@ -44,6 +45,7 @@ struct table {
 
 	uint64_t heap_offset;
 	struct region *region;
+	struct slabs *slabs; /* of items */
 
 	/* What peers use; replaced by the main thread when a user is revoked (host/revoke.h). */
 	struct ibv_mr *mr;

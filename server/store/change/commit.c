@@ -218,7 +218,7 @@ static int submit(struct store_worker *w, struct commit_put *m,
 
 int commit_put(struct store_worker *w, const struct store_change *c, struct work *k)
 {
-	bool in_place = !c->head && k->old && work_fits_in_place(c, k);
+	bool in_place = !c->head && k->old && work_fits_in_place(w, c, k);
 	struct commit_put *m;
 
 	/* What follows may take long: the mark is enough. */

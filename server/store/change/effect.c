@@ -27,15 +27,27 @@
 #include "server/store/item/expiry.h"
 #include "server/store/item/heat.h"
 #include "server/store/item/item.h"
+#include "server/table/heap.h"
 #include "server/table/index.h"
 #include "server/table/index_grow.h"
 
-bool work_fits_in_place(const struct store_change *c, const struct work *k)
+/* Whether the old item's slot is long enough: it may be longer than an item needs. */
+static bool has_room(const struct store_worker *w, const struct layout_item *old, uint64_t bytes)
+{
+	uint64_t old_bytes = item_bytes(old);
+
+	return bytes <= heap_usable_bytes(w->heap, old_bytes) ||
+	       bytes <= heap_room_bytes(w->heap, old, old_bytes);
+}
+
+bool work_fits_in_place(const struct store_worker *w, const struct store_change *c,
+			const struct work *k)
 {
 	uint64_t bytes = layout_item_bytes(c->key_bytes, c->value_bytes);
 
 	return !c->item && bytes <= LAYOUT_INPLACE_BYTES_MAX &&
-	       change_len_code(c) == layout_word_len_code(k->entry.word);
+	       change_len_code(c) == layout_word_len_code(k->entry.word) &&
+	       has_room(w, k->old, bytes);
 }
 
 /* Readers that meet UPDATING take the old item from the scratch. */
@@ -194,7 +206,7 @@ static int apply(struct store_worker *w, const struct store_change *c,
 		overwrite(w, image, k);
 	} else if (c->head) {
 		update_header(w, c, k);
-	} else if (k->old && work_fits_in_place(c, k)) {
+	} else if (k->old && work_fits_in_place(w, c, k)) {
 		update_in_place(w, c, k);
 	} else {
 		status = put_elsewhere(w, c, k);

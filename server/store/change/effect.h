@@ -6,7 +6,8 @@
 #include "server/store/change/change.h"
 
 /* Whether the old item is overwritten where it is, rather than replaced. */
-bool work_fits_in_place(const struct store_change *change, const struct work *work);
+bool work_fits_in_place(const struct store_worker *worker, const struct store_change *change,
+			const struct work *work);
 /*
  * Makes the change and ends it; `image`: what the old item is overwritten with, or
  * NULL.  WIRE_EMEMORY: nothing was done, and it has not ended.

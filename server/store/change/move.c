@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An item that goes elsewhere, for compaction: a change as any other, by the worker that
- * owns the heap, of an item that keeps its version and its value.
+ * An item that goes elsewhere, for compaction: a change as any other, of an item that keeps
+ * its version and its value.
  */
 #include "server/store/change/move.h"
 
@@ -13,8 +13,7 @@
 #include "server/table/heap.h"
 
 /*
- * The key of what seems to be a live item in a slot that others may write: by words, as
- * it may tear; the index decides.  0: it seems to be none.
+ * Others may write the slot, so what is read may be torn.
  *
  * To ThreadSanitizer the others' plain writes race with this.  They do, and it does no
  * harm: the bytes are copied once, their number is bounded by what was copied, and they
@@ -23,7 +22,7 @@
  * mark; if not, store_move() leaves it alone.
  */
 __attribute__((no_sanitize("thread")))
-static unsigned peek_key(const struct layout_item *item, size_t slot_bytes, uint64_t *key)
+unsigned store_peek_key(const struct layout_item *item, size_t slot_bytes, uint64_t *key)
 {
 	uint64_t state = __atomic_load_n(&item->state, __ATOMIC_ACQUIRE);
 	uint64_t lengths = __atomic_load_n(&item->lengths, __ATOMIC_RELAXED);
@@ -40,30 +39,24 @@ static unsigned peek_key(const struct layout_item *item, size_t slot_bytes, uint
 	return key_bytes;
 }
 
-/* A copy of the item elsewhere in the heap, of the same version, dead as yet; or NULL. */
-static struct layout_item *copy_packed(struct store_worker *w, const struct layout_item *old,
-				       const uint8_t *slab, size_t slab_bytes)
+/* A copy of the item elsewhere, of the same version, dead as yet; or NULL. */
+static struct layout_item *copy_packed(struct store_worker *w, const struct layout_item *old)
 {
 	uint64_t bytes = item_bytes(old), version = layout_state_version(old->state);
 	struct layout_item *item = heap_alloc_packed(w->heap, bytes);
 
 	if (!item)
 		return NULL;
-	if ((uint8_t *)item >= slab && (uint8_t *)item < slab + slab_bytes) {
-		heap_free_packed(w->heap, item, bytes);
-		return NULL;
-	}
 	memcpy(&item->lengths, &old->lengths, bytes - offsetof(struct layout_item, lengths));
 	item->checksum = item_checksum(w->store, item, version);
 	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
 	return item;
 }
 
-enum store_moved store_move(struct store_worker *w, struct layout_item *old, size_t slot_bytes,
-			    const void *slab, size_t slab_bytes)
+enum store_moved store_move(struct store_worker *w, struct layout_item *old, size_t slot_bytes)
 {
 	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
-	struct store_change c = { .key = key, .key_bytes = peek_key(old, slot_bytes, key) };
+	struct store_change c = { .key = key, .key_bytes = store_peek_key(old, slot_bytes, key) };
 	struct work k;
 
 	if (!c.key_bytes)
@@ -75,7 +68,7 @@ enum store_moved store_move(struct store_worker *w, struct layout_item *old, siz
 		work_leave_unchanged(w, &k);
 		return STORE_MOVED_NOT;
 	}
-	struct layout_item *item = copy_packed(w, old, slab, slab_bytes);
+	struct layout_item *item = copy_packed(w, old);
 	if (!item) {
 		work_leave_unchanged(w, &k);
 		return STORE_MOVED_NOWHERE;

@@ -8,8 +8,8 @@
 #include "server/store/item/context.h"
 
 /*
- * Moves an item that stands in a slot of slot_bytes, if one does, to another place of the
- * worker's heap that is not in the slab: same version, same value.
+ * Moves an item that stands in a slot of slot_bytes, if one does, to another slot: same
+ * version, same value.  Its slab is held (slab.h), so the other slot is not of it.
  */
 enum store_moved {
 	STORE_MOVED,
@@ -17,6 +17,10 @@ enum store_moved {
 	STORE_MOVED_NOWHERE, /* there is no place for it */
 };
 enum store_moved store_move(struct store_worker *worker, struct layout_item *item,
-			    size_t slot_bytes, const void *slab, size_t slab_bytes);
+			    size_t slot_bytes);
+
+/* The key of what seems to be a live item in a slot, by words; its bytes, 0: it is none.
+ * Only the index knows whether it is that key's. */
+unsigned store_peek_key(const struct layout_item *item, size_t slot_bytes, uint64_t *key);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Happy path: an allocation fails, or little memory is left, and a round begins.  Each
- * worker looks over the slabs of its own heap (PHASE_SCAN), to know how full each size's
- * slabs are; then from the last to the first it empties those that are less full than
- * their size's average (PHASE_DRAIN), as jemalloc fills the first ones; and again, until
- * little is to be gained.  When all workers are through, the round is over.
+ * Happy path: an allocation fails, or little memory is left, and a round begins.  A worker
+ * goes through its part of the region's pages, from the last to the first, and empties the
+ * slabs that are less full than their class is on average: no slot of such a slab is taken
+ * any more, its items are moved to other slabs, and its pages are the region's.  And again,
+ * until little is to be gained.  When all workers are through, the round is over.
  *
- * The slots of a slab are gone through in memory.  Whether one holds an item is decided
- * by the index: it does if its key's entry names it, under the key's mark and locks.
- * What else a slot may hold (free, being filled, a copy for a client) stays.
+ * A slab knows which of its slots are taken.  Whether an item stands in one is decided by the
+ * index: it does if its key's entry names it, under the key's mark and locks.  What else a
+ * taken slot may hold (being filled, kept by a worker, a copy for a client) stays.
  *
- * Bounded: a step looks at SCAN_PAGES pages or empties one slab, of some 64 KiB at the
- * most; a round makes PASSES_MAX passes.
+ * Bounded: a step looks at SCAN_PAGES pages or moves STEP_ITEMS items, of STEP_BYTES; a round
+ * makes PASSES_MAX passes.
  */
 #include "server/store/reclaim/compact.h"
 
@@ -25,6 +25,8 @@
 #include "server/table/heap.h"
 
 #define SCAN_PAGES 4096u
+#define STEP_ITEMS 32u
+#define STEP_BYTES (128u << 10)
 #define PASSES_MAX 12u
 #define STEP_NS 500000ull  /* of a step while changes wait */
 #define PAUSE_NS 1000000ull /* after one while none does */
@@ -32,25 +34,20 @@
 /* A round begins above 7/8 of the region, if so much was freed since the last one. */
 #define FREED_PART 64u
 #define FREED_MIN (256u << 10)
-#define SIZES (REGION_PAGE_BYTES * 4 / LAYOUT_UNIT_BYTES)
-
-/* Slots of one size in the worker's slabs. */
-struct size {
-	uint64_t slots;
-	uint64_t taken;
-	bool is_full; /* nowhere to move its items */
-};
-
-enum phase { PHASE_NONE, PHASE_SCAN, PHASE_DRAIN };
+/* Of the pages so many in turn are one worker's. */
+#define SHARE_PAGES 64u
 
 struct compact_worker {
-	enum phase phase;
+	bool is_in_round;
 	uint64_t round;  /* that it is at, or has been */
 	uint64_t resume_ns;
 	unsigned pass;
-	size_t page;
+	size_t page;     /* below it, it has not looked */
 	uint64_t gained; /* slabs of this pass */
-	struct size size[SIZES];
+	struct slab_held slab; /* that it empties; number 0: none */
+	unsigned slot;         /* of it, where to go on */
+	unsigned moved;        /* out of it */
+	bool is_full[SIZE_CLASSES_MAX]; /* nowhere to move its items */
 };
 
 struct compact {
@@ -89,11 +86,29 @@ static void leave_round(struct store_worker *w, uint64_t now_ns)
 {
 	struct compact *x = w->store->compact;
 
-	w->compact->phase = PHASE_NONE;
+	w->compact->is_in_round = false;
 	if (atomic_fetch_sub(&x->busy, 1) != 1)
 		return;
 	atomic_store(&x->urgent, false);
 	atomic_store(&x->ended_ns, now_ns);
+}
+
+/* Of the slab that it empties, if there is one.  Whether it was empty. */
+static bool let_go(struct store_worker *w)
+{
+	struct compact_worker *c = w->compact;
+	struct compact *x = w->store->compact;
+	uint64_t bytes = c->slab.bytes;
+
+	if (!c->slab.number)
+		return false;
+	atomic_fetch_add_explicit(&x->items, c->moved, memory_order_relaxed);
+	atomic_fetch_add_explicit(&x->item_bytes, c->moved * c->slab.slot_bytes,
+				  memory_order_relaxed);
+	if (!slabs_release(w->store->table->slabs, &c->slab))
+		return false;
+	atomic_fetch_add_explicit(&x->freed_bytes, bytes, memory_order_relaxed);
+	return true;
 }
 
 void compact_leave(struct store_worker *w)
@@ -102,7 +117,8 @@ void compact_leave(struct store_worker *w)
 
 	if (!w->compact)
 		return;
-	if (w->compact->round != atomic_load(&x->round) || w->compact->phase != PHASE_NONE)
+	let_go(w);
+	if (w->compact->round != atomic_load(&x->round) || w->compact->is_in_round)
 		leave_round(w, 0);
 	atomic_fetch_sub(&x->workers, 1);
 	free(w->compact);
@@ -162,7 +178,7 @@ bool compact_is_due(const struct store_worker *w)
 {
 	const struct compact *x = w->store->compact;
 
-	return w->compact && (w->compact->phase != PHASE_NONE ||
+	return w->compact && (w->compact->is_in_round ||
 			      w->compact->round != atomic_load_explicit(&x->round,
 									memory_order_relaxed) ||
 			      is_short(w->store));
@@ -170,125 +186,134 @@ bool compact_is_due(const struct store_worker *w)
 
 /* ------------------------------------------------------------------- slabs */
 
-static struct size *size_of(struct compact_worker *c, const struct heap_slab *slab)
+/* What other classes could have if each class' slabs were packed; *all: what all have. */
+static uint64_t to_gain(struct slabs *s, uint64_t *all)
 {
-	size_t units = slab->bytes / slab->slots / LAYOUT_UNIT_BYTES;
-
-	return &c->size[units < SIZES ? units : SIZES - 1];
-}
-
-static void begin_scan(struct store_worker *w)
-{
-	struct compact_worker *c = w->compact;
-
-	heap_trim(w->heap); /* what the cache keeps is taken to be in use */
-	memset(c->size, 0, sizeof c->size);
-	c->page = 0;
-	c->phase = PHASE_SCAN;
-}
-
-/* Slots that other items could have if this size's were packed. */
-static uint64_t to_gain(const struct compact_worker *c)
-{
+	const struct size_classes *x = slabs_classes(s);
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < SIZES; i++)
-		bytes += (c->size[i].slots - c->size[i].taken) * i * LAYOUT_UNIT_BYTES;
+	*all = 0;
+	for (unsigned i = 0; i < x->count; i++) {
+		struct slab_use use = slabs_use(s, i);
+		uint64_t slab = x->class[i].pages_first * (uint64_t)REGION_PAGE_BYTES;
+		uint64_t free = use.bytes - use.taken * x->class[i].slot_bytes;
+		*all += use.bytes;
+		bytes += free > slab ? free - slab : 0;
+	}
 	return bytes;
 }
 
-static uint64_t all_bytes(const struct compact_worker *c)
-{
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < SIZES; i++)
-		bytes += c->size[i].slots * i * LAYOUT_UNIT_BYTES;
-	return bytes;
-}
-
-static void scan(struct store_worker *w, uint64_t now_ns)
+static void begin_pass(struct store_worker *w)
 {
 	struct compact_worker *c = w->compact;
-	size_t pages = region_pages(w->store->table->region), end = c->page + SCAN_PAGES;
-	struct heap_slab slab;
 
-	while (c->page < end && heap_slab_next(w->heap, &c->page, end - c->page, &slab)) {
-		struct size *z = size_of(c, &slab);
-		z->slots += slab.slots;
-		z->taken += slab.slots - slab.free;
-	}
-	if (c->page < pages)
-		return;
-	/* A fiftieth is left: the last is the dearest. */
-	if (c->pass == PASSES_MAX || (c->pass && !c->gained) ||
-	    to_gain(c) <= all_bytes(c) / 50 + (64u << 10)) {
-		leave_round(w, now_ns);
-		return;
-	}
+	heap_trim(w->heap); /* what it keeps is taken */
+	memset(c->is_full, 0, sizeof c->is_full);
+	c->page = region_pages(w->store->table->region);
 	c->pass++;
 	c->gained = 0;
-	c->phase = PHASE_DRAIN;
 	atomic_fetch_add_explicit(&w->store->compact->passes, 1, memory_order_relaxed);
 }
 
-/* Less full than the average of its size, and the others have room for what it holds. */
-static bool is_sparse(struct compact_worker *c, const struct heap_slab *slab)
+/* A fiftieth is left: the last is the dearest. */
+static bool is_worth_it(struct store_worker *w)
 {
-	const struct size *z = size_of(c, slab);
-	uint64_t taken = slab->slots - slab->free;
+	uint64_t all, gain = to_gain(w->store->table->slabs, &all);
 
-	return !z->is_full && taken * z->slots <= z->taken * slab->slots &&
-	       z->slots - z->taken > slab->slots;
+	return gain > all / 50 + (64u << 10);
 }
 
-/* Moves a slab's items elsewhere.  Whether it is empty now. */
-static bool drain(struct store_worker *w, const struct heap_slab *slab)
+static void end_pass(struct store_worker *w, uint64_t now_ns)
 {
-	struct compact *x = w->store->compact;
-	struct size *z = size_of(w->compact, slab);
-	size_t slot_bytes = slab->bytes / slab->slots;
-	uint32_t moved = 0;
+	const struct compact_worker *c = w->compact;
 
-	for (uint32_t i = 0; i < slab->slots; i++) {
-		struct layout_item *item = (struct layout_item *)(slab->addr + i * slot_bytes);
-		enum store_moved how = store_move(w, item, slot_bytes, slab->addr, slab->bytes);
-		if (how == STORE_MOVED_NOWHERE) {
-			z->is_full = true;
-			break;
-		}
-		moved += how == STORE_MOVED;
-	}
-	atomic_fetch_add_explicit(&x->items, moved, memory_order_relaxed);
-	atomic_fetch_add_explicit(&x->item_bytes, moved * slot_bytes, memory_order_relaxed);
-	if (moved < slab->slots - slab->free)
-		return false;
-	z->slots -= slab->slots;
-	atomic_fetch_add_explicit(&x->freed_bytes, slab->bytes, memory_order_relaxed);
-	return true;
+	if (c->pass < PASSES_MAX && c->gained && is_worth_it(w))
+		begin_pass(w);
+	else
+		leave_round(w, now_ns);
 }
 
-/* From the last page down to the first, one slab at a call. */
-static void drain_next(struct store_worker *w)
+static void begin_worker_round(struct store_worker *w, uint64_t now_ns)
 {
 	struct compact_worker *c = w->compact;
-	struct heap_slab slab;
+
+	c->round = atomic_load(&w->store->compact->round);
+	c->is_in_round = true;
+	c->pass = 0;
+	heap_trim(w->heap);
+	if (is_worth_it(w))
+		begin_pass(w);
+	else
+		leave_round(w, now_ns);
+}
+
+/* Less full than the average of its class, and the others have room for what it holds. */
+static bool is_sparse(struct store_worker *w, const struct slab_held *slab)
+{
+	struct slab_use use = slabs_use(w->store->table->slabs, slab->class);
+
+	return !w->compact->is_full[slab->class] && slab->taken * use.slots <= use.taken * slab->slots &&
+	       use.slots - use.taken >= slab->slots;
+}
+
+/* Of the slab that it holds: moves some items elsewhere. */
+static void drain(struct store_worker *w)
+{
+	struct compact_worker *c = w->compact;
+	struct slab_held *slab = &c->slab;
+	unsigned begun = c->moved;
+
+	while (c->slot < slab->slots && c->moved - begun < STEP_ITEMS &&
+	       (c->moved - begun) * slab->slot_bytes < STEP_BYTES) {
+		unsigned i = c->slot++;
+		if (!slab_held_is_taken(slab, i))
+			continue;
+		enum store_moved how = store_move(
+			w, (struct layout_item *)(slab->addr + i * slab->slot_bytes), slab->slot_bytes);
+		if (how == STORE_MOVED_NOWHERE) {
+			c->is_full[slab->class] = true;
+			c->slot = slab->slots;
+		}
+		c->moved += how == STORE_MOVED;
+	}
+	if (c->slot == slab->slots)
+		c->gained += let_go(w);
+}
+
+static bool is_mine(const struct store_worker *w, size_t page)
+{
+	unsigned workers = atomic_load_explicit(&w->store->compact->workers, memory_order_relaxed);
+
+	return !workers || page / SHARE_PAGES % workers == w->id % workers;
+}
+
+/* The next slab to empty, from the last page down to the first. */
+static void find_sparse(struct store_worker *w, uint64_t now_ns)
+{
+	struct compact_worker *c = w->compact;
+	struct table *t = w->store->table;
+	struct slab_held slab;
 
 	for (unsigned n = 0; c->page > 0 && n < SCAN_PAGES; n++) {
-		if (!heap_slab_at(w->heap, --c->page, &slab) || !is_sparse(c, &slab))
+		if (!slabs_look(t->slabs, --c->page, &slab))
 			continue;
-		c->gained += drain(w, &slab);
+		c->page = (size_t)(slab.addr - (uint8_t *)region_page(t->region, 0)) / REGION_PAGE_BYTES;
+		if (!is_mine(w, c->page) || !is_sparse(w, &slab) ||
+		    !slabs_hold(t->slabs, c->page, &c->slab))
+			continue;
+		c->slot = c->moved = 0;
 		return;
 	}
 	if (!c->page)
-		begin_scan(w);
+		end_pass(w, now_ns);
 }
 
 static void go_on(struct store_worker *w, uint64_t now_ns)
 {
-	if (w->compact->phase == PHASE_SCAN)
-		scan(w, now_ns);
-	else if (w->compact->phase == PHASE_DRAIN)
-		drain_next(w);
+	if (w->compact->slab.number)
+		drain(w);
+	else
+		find_sparse(w, now_ns);
 }
 
 void compact_step(struct store_worker *w, uint64_t now_ns)
@@ -300,18 +325,17 @@ void compact_step(struct store_worker *w, uint64_t now_ns)
 	if (!urgent && now_ns < c->resume_ns)
 		return;
 	c->resume_ns = now_ns + PAUSE_NS;
-	if (c->phase == PHASE_NONE && c->round == atomic_load(&x->round)) {
+	if (!c->is_in_round && c->round == atomic_load(&x->round)) {
 		if (is_short(w->store) && now_ns - atomic_load(&x->ended_ns) > ROUND_NS)
 			begin_round(w->store);
 	}
-	if (c->phase == PHASE_NONE && c->round != atomic_load(&x->round)) {
-		c->round = atomic_load(&x->round);
-		c->pass = 0;
-		begin_scan(w);
-	}
-	do
+	if (!c->is_in_round && c->round != atomic_load(&x->round))
+		begin_worker_round(w, now_ns);
+	while (c->is_in_round) {
 		go_on(w, now_ns);
-	while (urgent && c->phase != PHASE_NONE && clock_ns() - now_ns < STEP_NS);
+		if (!urgent || clock_ns() - now_ns >= STEP_NS)
+			return;
+	}
 }
 
 struct compact_stats compact_stats(const struct compact *x)

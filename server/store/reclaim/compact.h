@@ -2,7 +2,7 @@
 /*
  * compact.h -- gives memory that deleted items left in sparse slabs back to all sizes.
  *
- * A slab serves one size.  Where most of its items are gone it is of no use to other
+ * A slab serves one size class.  Where most of its items are gone it is of no use to other
  * sizes, so the rest of its items are moved to other slabs of theirs, and its pages go
  * back to the region.  A move is an update elsewhere to the same value and version:
  * readers meet nothing new, but whoever has the old location mirrored READs the index
@@ -37,7 +37,7 @@ bool compact_is_busy(const struct compact *compact);
 /* Whether compact_step() has something to do.  Cheap. */
 bool compact_is_due(const struct store_worker *worker);
 
-/* Goes on: a slab, or half a millisecond where changes wait for it.  Holding nothing. */
+/* Goes on: some items, or half a millisecond where changes wait for it.  Holding nothing. */
 void compact_step(struct store_worker *worker, uint64_t now_ns);
 
 struct compact_stats {

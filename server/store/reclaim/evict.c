@@ -6,9 +6,10 @@
  * visits to its bucket, up to four of them, and the newest is not the first to go.  When
  * a key of the size that is wanted went, the change is tried again.
  *
- * A slab serves one size.  If the coldest keys are of other sizes, what they leave goes
- * to others in whole slabs only, which is compaction's work (compact.h); so after a few
- * of them a key of the right size goes, if there is one.
+ * A slab serves one size class.  If the coldest keys are of other sizes, what they leave goes
+ * to others in whole slabs only.  So after a few of them a key of about the right size goes.
+ * If there is none a whole slab is emptied, that with the fewest used items of some that are
+ * drawn: those that were used move to other slabs, the rest goes.
  *
  * An item of whole pages needs them side by side: a run of the region is emptied of
  * everything that stands in it.
@@ -21,6 +22,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "server/store/change/move.h"
 #include "server/store/change/remove.h"
 #include "server/store/item/heat.h"
 #include "server/table/heap.h"
@@ -29,9 +31,10 @@
 #define AGES_A_TURN 16u /* while as many keys go as there are */
 #define VICTIMS_MAX 64u
 #define ANY_SIZE_MAX 16u /* victims of other sizes than what is wanted */
+#define LONGER_PART 4u   /* a slot that is longer by so much will do, as in heap.c */
+#define SLABS_DRAWN 8u
 #define FREED_MAX (512ull << 10)
 #define RUNS_MAX 2u
-#define SLAB_BYTES_MAX (64ull << 10) /* that may reach into a run */
 /* For the index: what is left when items find no memory. */
 #define RESERVE_PART 32u
 
@@ -93,11 +96,10 @@ static uint64_t roll(struct evict *e, uint64_t n)
 	return (uint64_t)((unsigned __int128)(x ^ x >> 31) * n >> 64);
 }
 
-/* An entry's slot is of this size; 0: any. */
-static bool is_of_size(uint64_t word, uint64_t usable)
+/* Whether an item of `usable` bytes would stand in such a slot; 0: any. */
+static bool is_of_size(uint64_t slot_bytes, uint64_t usable)
 {
-	return !usable ||
-	       heap_usable_bytes(layout_len_decode(layout_word_len_code(word))) == usable;
+	return !usable || (slot_bytes >= usable && slot_bytes <= usable + usable / LONGER_PART);
 }
 
 static uint64_t offset_of(const struct store *s, uint64_t word)
@@ -105,16 +107,28 @@ static uint64_t offset_of(const struct store *s, uint64_t word)
 	return layout_word_offset(word, s->table->unit_mask);
 }
 
+/* What the item of an entry has. */
+static uint64_t room_of(const struct store_worker *w, uint64_t word)
+{
+	uint64_t bytes = layout_len_decode(layout_word_len_code(word));
+
+	/* The length of an entry is rounded up. */
+	if (bytes >= HEAP_PAGES_BYTES_MIN)
+		return heap_usable_bytes(w->heap, bytes);
+	return heap_room_bytes(w->heap, w->store->table->base + offset_of(w->store, word), bytes);
+}
+
 /* The oldest one without a use, or 0.  *any: there was one with. */
-static uint64_t coldest(const struct store *s, const uint64_t *word, unsigned count,
+static uint64_t coldest(const struct store_worker *w, const uint64_t *word, unsigned count,
 			uint64_t usable, bool *any)
 {
+	const struct store *s = w->store;
 	unsigned oldest = 0;
 	uint64_t best = 0;
 
 	*any = false;
 	for (unsigned i = 0; i < count; i++) {
-		if (!is_of_size(word[i], usable))
+		if (usable && !is_of_size(room_of(w, word[i]), usable))
 			continue;
 		uint64_t offset = offset_of(s, word[i]);
 		unsigned old = heat_age(s->heat, offset);
@@ -127,21 +141,27 @@ static uint64_t coldest(const struct store *s, const uint64_t *word, unsigned co
 	return best;
 }
 
+/* False: it stays. */
+static bool remove_key(struct store_worker *w, const void *key, unsigned key_bytes)
+{
+	struct store_change c = { .key = key, .key_bytes = key_bytes };
+
+	c.hash = hash_key(w->store->table->hash_seed, key, key_bytes);
+	if (store_evict(w, &c) != WIRE_OK)
+		return false;
+	count_one(w->store);
+	return true;
+}
+
 /* Removes the key of an entry; the bytes of its slot, 0: it stays. */
 static uint64_t remove_entry(struct store_worker *w, uint64_t bucket, uint64_t word)
 {
-	struct store *s = w->store;
+	const struct store *s = w->store;
+	uint64_t room = room_of(w, word);
 	uint8_t key[LAYOUT_KEY_BYTES_MAX];
 	unsigned key_bytes = index_entry_key(s->index, bucket, word, key);
-	struct store_change c = { .key = key, .key_bytes = key_bytes };
 
-	if (!key_bytes)
-		return 0;
-	c.hash = hash_key(s->table->hash_seed, key, key_bytes);
-	if (store_evict(w, &c) != WIRE_OK)
-		return 0;
-	count_one(s);
-	return heap_usable_bytes(layout_len_decode(layout_word_len_code(word)));
+	return key_bytes && remove_key(w, key, key_bytes) ? room : 0;
 }
 
 /* A key of the bucket, of slots of `usable` bytes (0: any); the bytes, 0: none. */
@@ -153,7 +173,7 @@ static uint64_t remove_from(struct store_worker *w, uint64_t bucket, uint64_t us
 	bool any;
 
 	for (;;) {
-		victim = coldest(s, word, n, usable, &any);
+		victim = coldest(w, word, n, usable, &any);
 		if (victim || !any)
 			break;
 		for (unsigned i = 0; i < n; i++)
@@ -198,6 +218,16 @@ static void remove_all_in(struct store_worker *w, uint64_t from, uint64_t to)
 	}
 }
 
+/* Where the slab begins, or ends, that a place is in; the place, if it is in none. */
+static uint64_t slab_edge(struct table *t, uint64_t at, bool end)
+{
+	struct slab_held slab;
+
+	if (at >= t->bytes || !slabs_look(t->slabs, (at - t->heap_offset) / REGION_PAGE_BYTES, &slab))
+		return at;
+	return table_offset(t, slab.addr) + (end ? slab.bytes : 0);
+}
+
 static bool has_room(struct store_worker *w, uint64_t bytes)
 {
 	void *p = heap_alloc(w->heap, bytes);
@@ -223,8 +253,7 @@ static bool empty_run(struct store_worker *w, uint64_t bytes)
 		if (blocked)
 			continue;
 		runs++;
-		remove_all_in(w, from < SLAB_BYTES_MAX ? 0 : from - SLAB_BYTES_MAX,
-			      to + SLAB_BYTES_MAX);
+		remove_all_in(w, slab_edge(t, from, false), slab_edge(t, to, true));
 		heap_trim(w->heap);
 		if (has_room(w, bytes))
 			return true;
@@ -232,10 +261,75 @@ static bool empty_run(struct store_worker *w, uint64_t bytes)
 	return false;
 }
 
+/* ------------------------------------------------------------------- slabs */
+
+static unsigned used_in(const struct store *s, const struct slab_held *slab)
+{
+	uint64_t at = table_offset(s->table, slab->addr);
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < slab->slots; i++)
+		used += slab_held_is_taken(slab, i) && heat_uses(s->heat, at + i * slab->slot_bytes);
+	return used;
+}
+
+/* Draws slabs of which one will do for such an item; that with the fewest used items a byte. */
+static bool draw_slab(const struct store *s, uint64_t bytes_min, size_t *page)
+{
+	size_t pages = region_pages(s->table->region);
+	uint64_t best_used = 0, best_bytes = 0;
+	struct slab_held slab;
+
+	for (unsigned n = 0, looks = 0; n < SLABS_DRAWN && looks < 8 * SLABS_DRAWN; looks++) {
+		size_t at = roll(s->evict, pages);
+		if (!slabs_look(s->table->slabs, at, &slab) || slab.bytes < bytes_min)
+			continue;
+		uint64_t used = used_in(s, &slab);
+		n++;
+		if (best_bytes && used * best_bytes >= best_used * slab.bytes)
+			continue;
+		best_used = used;
+		best_bytes = slab.bytes;
+		*page = at;
+	}
+	return best_bytes;
+}
+
+static void clear_slot(struct store_worker *w, uint8_t *slot, size_t slot_bytes)
+{
+	struct store *s = w->store;
+	struct layout_item *item = (struct layout_item *)slot;
+	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
+	unsigned key_bytes;
+
+	if (heat_uses(s->heat, table_offset(s->table, slot)) &&
+	    store_move(w, item, slot_bytes) == STORE_MOVED)
+		return;
+	key_bytes = store_peek_key(item, slot_bytes, key);
+	if (key_bytes)
+		remove_key(w, key, key_bytes);
+}
+
+/* Gives the pages of a slab to all: whether that may make room for an item. */
+static bool empty_slab(struct store_worker *w, uint64_t bytes)
+{
+	struct slabs *slabs = w->store->table->slabs;
+	struct slab_held slab;
+	size_t page;
+
+	if (!draw_slab(w->store, bytes, &page) || !slabs_hold(slabs, page, &slab))
+		return false;
+	for (unsigned i = 0; i < slab.slots; i++)
+		if (slab_held_is_taken(&slab, i))
+			clear_slot(w, slab.addr + i * slab.slot_bytes, slab.slot_bytes);
+	heap_trim(w->heap); /* it keeps what was removed */
+	return slabs_release(slabs, &slab);
+}
+
 bool evict_make_room(struct store_worker *w, uint64_t bytes)
 {
 	struct store *s = w->store;
-	uint64_t usable = heap_usable_bytes(bytes), freed = 0;
+	uint64_t usable = heap_usable_bytes(w->heap, bytes), freed = 0;
 
 	if (usable >= HEAP_PAGES_BYTES_MIN)
 		return empty_run(w, bytes);
@@ -243,8 +337,8 @@ bool evict_make_room(struct store_worker *w, uint64_t bytes)
 		uint64_t bucket = roll(s->evict, index_buckets(s->index));
 		uint64_t went = remove_from(w, bucket, n < ANY_SIZE_MAX ? 0 : usable);
 		freed += went;
-		if (went == usable)
+		if (is_of_size(went, usable))
 			return true;
 	}
-	return freed != 0;
+	return empty_slab(w, bytes) || freed;
 }

@@ -56,6 +56,14 @@ static struct region *make_region(char *base, size_t bytes)
 	return region;
 }
 
+static struct slabs *make_slabs(struct region *region)
+{
+	struct slabs *slabs = NULL;
+
+	assert_int_equal(slabs_new(region, 8, &slabs), 0);
+	return slabs;
+}
+
 /* ------------------------------------------------------------------ region */
 
 /* The model: a byte per page, first fit by looking at each. */
@@ -240,8 +248,8 @@ static bool make_object(struct heap *heap, uint64_t *x, struct object *o)
 	o->addr = heap_alloc(heap, o->bytes);
 	if (o->addr == NULL)
 		return false;
-	assert_int_equal((uintptr_t)o->addr % 32, 0);
-	assert_true(heap_usable_bytes(o->bytes) >= o->bytes);
+	assert_int_equal((uintptr_t)o->addr % 8, 0);
+	assert_true(heap_usable_bytes(heap, o->bytes) >= o->bytes);
 	memset(o->addr, o->fill, o->bytes);
 	return true;
 }
@@ -254,11 +262,12 @@ static void test_heap_random(void **state)
 	char *base = map(bytes);
 	struct region *region = make_region(base, bytes);
 	struct object *objects = calloc(OBJECTS, sizeof *objects);
+	struct slabs *slabs = make_slabs(region);
 	struct heap *heap;
 	unsigned full = 0;
 
 	(void)state;
-	assert_int_equal(heap_new(region, &heap), 0);
+	assert_int_equal(heap_new(region, slabs, &heap), 0);
 	for (unsigned step = 0; step < steps; step++) {
 		struct object *o = &objects[below(OBJECTS)];
 		if (o->addr != NULL) {
@@ -280,6 +289,7 @@ static void test_heap_random(void **state)
 	assert_int_equal(region_used_bytes(region), 0);
 	heap_delete(&heap);
 	assert_int_equal(region_used_bytes(region), 0);
+	slabs_delete(&slabs);
 	region_delete(&region);
 	free(objects);
 	munmap(base, bytes);
@@ -303,14 +313,15 @@ static void test_heap_refill(void **state)
 	char *base = map(bytes);
 	struct region *region = make_region(base, bytes);
 	void **objects = calloc(max, sizeof *objects);
+	struct slabs *slabs = make_slabs(region);
 	struct heap *heap;
 
 	(void)state;
-	assert_int_equal(heap_new(region, &heap), 0);
+	assert_int_equal(heap_new(region, slabs, &heap), 0);
 	for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		size_t count = fill_with(heap, sizes[i], objects, max);
 		/* All but some hundredths hold objects. */
-		assert_true(count * heap_usable_bytes(sizes[i]) > bytes / 100 * 97);
+		assert_true(count * heap_usable_bytes(heap, sizes[i]) > bytes / 100 * 97);
 		assert_null(heap_alloc(heap, sizes[i]));
 		while (count-- > 0)
 			heap_free(heap, objects[count], sizes[i]);
@@ -318,6 +329,7 @@ static void test_heap_refill(void **state)
 	}
 	heap_delete(&heap);
 	assert_int_equal(region_used_bytes(region), 0);
+	slabs_delete(&slabs);
 	region_delete(&region);
 	free(objects);
 	munmap(base, bytes);
@@ -326,22 +338,22 @@ static void test_heap_refill(void **state)
 /* The overhead that the project promises for items of 148 bytes. */
 static void test_heap_cost(void **state)
 {
-	size_t count = 1000000, bytes = (size_t)256 << 20, metadata_before;
+	size_t count = 1000000, bytes = (size_t)256 << 20;
 	char *base = map(bytes);
 	struct region *region = make_region(base, bytes);
+	struct slabs *slabs = make_slabs(region);
 	struct heap *heap;
 	size_t cost;
 
 	(void)state;
-	metadata_before = heap_metadata_bytes();
-	assert_int_equal(heap_new(region, &heap), 0);
+	assert_int_equal(heap_new(region, slabs, &heap), 0);
 	for (size_t i = 0; i < count; i++)
 		assert_non_null(heap_alloc(heap, 148));
-	cost = region_used_bytes(region) + region_metadata_bytes(region) +
-	       heap_metadata_bytes() - metadata_before;
+	cost = region_used_bytes(region) + region_metadata_bytes(region) + slabs_metadata_bytes(slabs);
 	print_message("148 bytes cost %.2f, all included\n", (double)cost / (double)count);
-	assert_true(cost <= 165 * count);
+	assert_true(cost <= 154 * count);
 	heap_delete(&heap);
+	slabs_delete(&slabs);
 	region_delete(&region);
 	munmap(base, bytes);
 }
@@ -355,6 +367,7 @@ struct exchange {
 	pthread_mutex_t lock;
 	struct object objects[SHARED];
 	struct region *region;
+	struct slabs *slabs;
 	struct heap *heaps[THREADS];
 };
 
@@ -404,8 +417,9 @@ static void test_heaps_of_threads(void **state)
 	(void)state;
 	pthread_mutex_init(&e->lock, NULL);
 	e->region = make_region(base, bytes);
+	e->slabs = make_slabs(e->region);
 	for (unsigned i = 0; i < THREADS; i++) {
-		assert_int_equal(heap_new(e->region, &e->heaps[i]), 0);
+		assert_int_equal(heap_new(e->region, e->slabs, &e->heaps[i]), 0);
 		threads[i] = (struct thread){ .exchange = e, .heap = e->heaps[i],
 					      .random_state = 1234567 + i };
 		assert_int_equal(pthread_create(&threads[i].id, NULL, run_thread, &threads[i]), 0);
@@ -422,6 +436,7 @@ static void test_heaps_of_threads(void **state)
 	for (unsigned i = 0; i < THREADS; i++)
 		heap_delete(&e->heaps[i]);
 	assert_int_equal(region_used_bytes(e->region), 0);
+	slabs_delete(&e->slabs);
 	region_delete(&e->region);
 	pthread_mutex_destroy(&e->lock);
 	free(e);

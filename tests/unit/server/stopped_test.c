@@ -255,7 +255,7 @@ static uint64_t step_through(pid_t child, struct observer *o, unsigned n)
 static void make_room(void)
 {
 	for (unsigned i = 0; i < stopped_store.workers; i++)
-		for (uint64_t bytes = 8; bytes < 310; bytes += 16)
+		for (uint64_t bytes = 8; bytes < 320; bytes += 8)
 			assert_non_null(store_item_new(&stopped_store.worker[i], "k", 1, bytes, 0));
 }
 

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/table/size_class.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+#include "server/table/region.h"
+
+/* In 1/4,096: how much longer a class may be than what just did not fit into the one below;
+ * what a slab of fewer pages may waste more than the best one; the first slabs' tail. */
+#define GROWTH 92u
+#define TOLERANCE 8u
+#define TAIL_FIRST 512u
+#define WHOLE 4096u
+#define BOOKS_BYTES 48u /* of a slab */
+
+static unsigned slots_of(unsigned slot_bytes, unsigned pages)
+{
+	unsigned n = pages * REGION_PAGE_BYTES / slot_bytes;
+
+	return n < SIZE_CLASS_SLOTS_MAX ? n : SIZE_CLASS_SLOTS_MAX;
+}
+
+unsigned size_class_slots(const struct size_class *class, unsigned pages)
+{
+	return slots_of(class->slot_bytes, pages);
+}
+
+/* What a slot takes with its part of the slab's tail and books, in 1/4,096 bytes. */
+static uint64_t cost(unsigned slot_bytes, unsigned pages)
+{
+	unsigned n = slots_of(slot_bytes, pages);
+
+	return n ? (uint64_t)(pages * REGION_PAGE_BYTES + BOOKS_BYTES) * WHOLE / n : UINT64_MAX;
+}
+
+static uint64_t least_cost(unsigned slot_bytes)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned n = 1; n <= SIZE_CLASS_PAGES_MAX; n++)
+		if (cost(slot_bytes, n) < least)
+			least = cost(slot_bytes, n);
+	return least;
+}
+
+/* The fewest pages with which a slot costs no more than that. */
+static unsigned pages_for(unsigned slot_bytes, uint64_t cost_max)
+{
+	unsigned n = 1;
+
+	while (cost(slot_bytes, n) > cost_max)
+		n++;
+	return n;
+}
+
+static unsigned usual_pages(unsigned slot_bytes)
+{
+	uint64_t least = least_cost(slot_bytes);
+
+	return pages_for(slot_bytes, least + least / WHOLE * TOLERANCE);
+}
+
+/* Whether what just did not fit into `below` costs little more in slots of that size. */
+static bool is_close(unsigned below, unsigned slot_bytes)
+{
+	uint64_t c = cost(slot_bytes, usual_pages(slot_bytes));
+
+	return c <= (uint64_t)(below + 1) * (WHOLE + GROWTH);
+}
+
+/* The longest slot that is close to the one below; at least a unit longer. */
+static unsigned next_slot(unsigned below, unsigned unit)
+{
+	unsigned slot = (unsigned)((uint64_t)below * (WHOLE + GROWTH) / WHOLE) & ~(unit - 1);
+
+	while (slot > below + unit && !is_close(below, slot))
+		slot -= unit;
+	if (slot < below + unit)
+		slot = below + unit;
+	return slot < SIZE_CLASS_BYTES_MAX ? slot : SIZE_CLASS_BYTES_MAX;
+}
+
+static struct size_class make_class(unsigned slot)
+{
+	uint64_t first = (uint64_t)slot * (WHOLE + TAIL_FIRST);
+	unsigned usual = usual_pages(slot), pages_min = (slot + REGION_PAGE_BYTES - 1) / REGION_PAGE_BYTES;
+	unsigned pages_first = cost(slot, usual) < first ? pages_for(slot, first) : usual;
+
+	return (struct size_class){ slot, (uint8_t)usual, (uint8_t)pages_first, (uint8_t)pages_min };
+}
+
+void size_classes_init(struct size_classes *x, unsigned unit)
+{
+	unsigned slot = SIZE_CLASS_BYTES_MIN, step = 0;
+
+	assert(unit >= SIZE_CLASS_STEP && unit <= SIZE_CLASS_BYTES_MIN);
+	x->count = 0;
+	for (;;) {
+		assert(x->count < SIZE_CLASSES_MAX);
+		x->class[x->count] = make_class(slot);
+		for (; step <= slot / SIZE_CLASS_STEP; step++)
+			x->of_steps[step] = (uint16_t)x->count;
+		x->count++;
+		if (slot == SIZE_CLASS_BYTES_MAX)
+			return;
+		slot = next_slot(slot, unit);
+	}
+}
