@@ -46,8 +46,13 @@
 #define LAYOUT_KEY_BYTES_MAX 1024u
 #define LAYOUT_VALUE_BYTES_MAX (1ull << 30)
 
-/* Locations are counted in units: 2^35 units are 1 TiB. */
+/*
+ * Lengths are counted in units.  Locations are, too, in a table of more than 128 GiB: 2^35
+ * units are 1 TiB.  In a smaller one they are counted in short units.
+ */
 #define LAYOUT_UNIT_BYTES 32u
+#define LAYOUT_SHORT_UNIT_BYTES 8u
+#define LAYOUT_SHORT_TABLE_BYTES_MAX (128ull << 30)
 #define LAYOUT_TABLE_BYTES_MAX (1ull << 40)
 
 struct layout_header {
@@ -74,9 +79,9 @@ static_assert(sizeof(struct layout_header) == 32, "layout");
 /*
  * A word of a bucket:
  *
- *     bit  0..34  location in units from the table's start: as many bits as the table
- *                 needs (layout_unit_mask()), and in those above more of the
- *                 fingerprint; all 0 = empty
+ *     bit  0..34  location from the table's start, in units of layout_unit_bytes(): as
+ *                 many bits as the table needs (layout_unit_mask()), and in those above
+ *                 more of the fingerprint; all 0 = empty
  *     bit 35..45  length code; 0 = the location is that of an overflow node
  *     bit 46..60  fingerprint; overflow node: 46..57 and the bits above the location a
  *                 filter of what is in it and behind it, 58..60 its generation
@@ -102,12 +107,26 @@ static_assert(sizeof(struct layout_bucket) == 256, "layout");
 
 #define LAYOUT_LOC_MASK ((1ull << LAYOUT_LOC_BITS) - 1)
 
-/* The bits of a word that are the location, in a table of so many bytes. */
+/* The bits of a word that are the location, in a table of so many bytes.  All of them are
+ * where locations are counted in long units, and nowhere else. */
 static inline uint64_t layout_unit_mask(uint64_t table_bytes)
 {
-	uint64_t units = (table_bytes + LAYOUT_UNIT_BYTES - 1) / LAYOUT_UNIT_BYTES;
+	uint64_t units = (table_bytes + LAYOUT_SHORT_UNIT_BYTES - 1) / LAYOUT_SHORT_UNIT_BYTES;
 
+	if (table_bytes > LAYOUT_SHORT_TABLE_BYTES_MAX)
+		return LAYOUT_LOC_MASK;
 	return units > 1 ? ~0ull >> __builtin_clzll(units - 1) : 0;
+}
+
+/* Of locations: 3 or 5. */
+static inline unsigned layout_unit_shift(uint64_t unit_mask)
+{
+	return 3 + 2 * (unsigned)(unit_mask >> (LAYOUT_LOC_BITS - 1));
+}
+
+static inline unsigned layout_unit_bytes(uint64_t unit_mask)
+{
+	return 1u << layout_unit_shift(unit_mask);
 }
 
 /* The bits of a word that are the fingerprint. */
@@ -139,7 +158,7 @@ static inline uint64_t layout_word_unit(uint64_t word, uint64_t unit_mask)
 
 static inline uint64_t layout_word_offset(uint64_t word, uint64_t unit_mask)
 {
-	return layout_word_unit(word, unit_mask) * LAYOUT_UNIT_BYTES;
+	return layout_word_unit(word, unit_mask) << layout_unit_shift(unit_mask);
 }
 
 static inline unsigned layout_word_len_code(uint64_t word)
@@ -401,7 +420,7 @@ static_assert(sizeof(struct layout_held) == 16, "layout");
 /* ------------------------------------------------------------------ items */
 
 /*
- * An item, aligned to a unit.  The checksum covers all but the state's kind
+ * An item, aligned to a unit of locations.  The checksum covers all but the state's kind
  * and worker bits, with version and location mixed in: see hash.h.
  *
  * state: bit 0..7 kind, 8 PENDING, 9..15 worker, 16..63 version.  Versions

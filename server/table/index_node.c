@@ -49,7 +49,7 @@ uint64_t index_node_new(struct index *x, unsigned epoch, bool growing)
 	for (unsigned i = 0; i < LAYOUT_NODE_WORDS; i++)
 		put(words_at(x, offset), i, 0, epoch);
 	atomic_fetch_add_explicit(&x->nodes, 1, memory_order_relaxed);
-	return layout_link(offset / LAYOUT_UNIT_BYTES, generation);
+	return layout_link(offset >> layout_unit_shift(x->table->unit_mask), generation);
 }
 
 void index_node_delete(struct index *x, uint64_t word)

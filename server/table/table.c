@@ -95,7 +95,7 @@ int table_new(const struct verbs *v, uint64_t bytes, unsigned workers, struct ta
 		err_set_errno(err, -1, rc, "can't manage the table's memory");
 		goto fail_locks;
 	}
-	rc = slabs_new(t->region, LAYOUT_UNIT_BYTES, &t->slabs);
+	rc = slabs_new(t->region, layout_unit_bytes(t->unit_mask), &t->slabs);
 	if (rc) {
 		err_set_errno(err, -1, rc, "can't manage the items' memory");
 		goto fail_region;

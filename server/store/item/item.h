@@ -22,7 +22,7 @@ static inline struct layout_item *item_at(const struct store *s, uint64_t word)
 /* Its number as words of the index have it. */
 static inline uint64_t item_unit(const struct store *s, const struct layout_item *item)
 {
-	return table_offset(s->table, item) / LAYOUT_UNIT_BYTES;
+	return table_offset(s->table, item) >> layout_unit_shift(s->table->unit_mask);
 }
 
 static inline uint64_t item_bytes(const struct layout_item *item)

@@ -207,9 +207,13 @@ static void test_masks(void **state)
 	(void)state;
 	for (unsigned i = 0; i < TABLES; i++) {
 		uint64_t bytes = table_bytes_of(i), mask = layout_unit_mask(bytes);
-		assert_int_equal(mask, bytes / LAYOUT_UNIT_BYTES - 1);
+		bool is_short = bytes <= LAYOUT_SHORT_TABLE_BYTES_MAX;
+		assert_int_equal(mask, is_short ? bytes / LAYOUT_SHORT_UNIT_BYTES - 1 : LAYOUT_LOC_MASK);
+		assert_int_equal(layout_unit_bytes(mask),
+				 is_short ? LAYOUT_SHORT_UNIT_BYTES : LAYOUT_UNIT_BYTES);
+		assert_true((mask + 1) * layout_unit_bytes(mask) >= bytes);
 		assert_int_equal(layout_unit_mask(bytes - 4096), mask);
-		if (i + 1 < TABLES)
+		if (is_short)
 			assert_int_equal(layout_unit_mask(bytes + 4096), 2 * mask + 1);
 		assert_int_equal(layout_fp_mask(mask) & mask, 0);
 		assert_int_equal(__builtin_popcountll(layout_fp_mask(mask) | mask),
@@ -253,9 +257,9 @@ static void test_links(void **state)
 	(void)state;
 	check_links(LAYOUT_LOC_MASK, 2, 80);             /* 12 bits */
 	check_links(LAYOUT_LOC_MASK, 4, 370);
-	check_links(layout_unit_mask(3ull << 30), 2, 25); /* 20 bits */
-	check_links(layout_unit_mask(3ull << 30), 4, 120);
-	check_links(layout_unit_mask(64ull << 20), 4, 60);
+	check_links(layout_unit_mask(3ull << 30), 2, 30); /* 18 bits */
+	check_links(layout_unit_mask(3ull << 30), 4, 165);
+	check_links(layout_unit_mask(64ull << 20), 4, 75);
 }
 
 static void test_views(void **state)
@@ -326,7 +330,7 @@ static void test_words(void **state)
 		word |= (next_random() & LAYOUT_EPOCH_MASK); /* whatever the epoch is */
 		assert_int_equal(layout_word_unit(word, mask), unit ? unit : 1);
 		assert_int_equal(layout_word_offset(word, mask),
-				 (unit ? unit : 1) * LAYOUT_UNIT_BYTES);
+				 (unit ? unit : 1) * layout_unit_bytes(mask));
 		assert_int_equal(layout_word_len_code(word), len);
 		assert_int_equal(layout_word_fp(word, mask), fp);
 		assert_false(layout_word_is_empty(word));
