@@ -34,24 +34,35 @@ static int copy_addr(struct sockaddr **to, socklen_t *len, const struct sockaddr
 	return 0;
 }
 
-/* One result of the system's resolver as one of ours. */
-static int convert(const struct addrinfo *ai, const struct rdma_addrinfo *hints,
-		   struct rdma_addrinfo *rai)
+/* What hints say themselves, or what they leave to be chosen. */
+static void take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
 {
-	bool passive = hints && hints->ai_flags & RAI_PASSIVE;
-	int ret;
+	if (hints) {
+		rai->ai_flags = hints->ai_flags;
+		rai->ai_family = hints->ai_family;
+		rai->ai_port_space = hints->ai_port_space;
+		rai->ai_qp_type = hints->ai_qp_type;
+	}
+	if (!rai->ai_port_space)
+		rai->ai_port_space = RDMA_PS_TCP;
+	if (!rai->ai_qp_type)
+		rai->ai_qp_type = qp_type_of(rai->ai_port_space);
+}
 
-	rai->ai_flags = hints ? hints->ai_flags : 0;
-	rai->ai_family = ai->ai_family;
-	rai->ai_port_space = hints && hints->ai_port_space ? hints->ai_port_space : RDMA_PS_TCP;
-	rai->ai_qp_type = hints && hints->ai_qp_type ? hints->ai_qp_type :
-						       qp_type_of(rai->ai_port_space);
-	if (passive)
-		return copy_addr(&rai->ai_src_addr, &rai->ai_src_len, ai->ai_addr, ai->ai_addrlen);
-	ret = copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, ai->ai_addr, ai->ai_addrlen);
-	if (!ret && hints && hints->ai_src_len && hints->ai_src_addr)
+/* Addresses that were not looked up: those of the hints. */
+static int fill_addrs(const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
+{
+	int ret = 0;
+
+	if (!rai->ai_src_len && hints->ai_src_len && hints->ai_src_addr)
 		ret = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr,
 				hints->ai_src_len);
+	if (!ret && !rai->ai_dst_len && hints->ai_dst_len && hints->ai_dst_addr &&
+	    !(hints->ai_flags & RAI_PASSIVE))
+		ret = copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, hints->ai_dst_addr,
+				hints->ai_dst_len);
+	if (!rai->ai_family && (rai->ai_dst_addr || rai->ai_src_addr))
+		rai->ai_family = (rai->ai_dst_addr ? rai->ai_dst_addr : rai->ai_src_addr)->sa_family;
 	return ret;
 }
 
@@ -69,31 +80,51 @@ static int eai_to_errno(int eai)
 	}
 }
 
+/* The first of what the system's resolver finds: the source of a passive side, the
+ * destination of an active one. */
+static int look_up(const char *node, const char *service, struct rdma_addrinfo *rai)
+{
+	struct addrinfo want = { .ai_socktype = SOCK_STREAM }, *found;
+	int ret;
+
+	if (rai->ai_flags & RAI_PASSIVE)
+		want.ai_flags |= AI_PASSIVE;
+	if (rai->ai_flags & RAI_NUMERICHOST)
+		want.ai_flags |= AI_NUMERICHOST;
+	if (rai->ai_flags & RAI_FAMILY)
+		want.ai_family = rai->ai_family;
+	ret = getaddrinfo(node, service, &want, &found);
+	if (ret)
+		return eai_to_errno(ret);
+	rai->ai_family = found->ai_family;
+	if (rai->ai_flags & RAI_PASSIVE)
+		ret = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, found->ai_addr,
+				found->ai_addrlen);
+	else
+		ret = copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, found->ai_addr,
+				found->ai_addrlen);
+	freeaddrinfo(found);
+	return ret;
+}
+
 int sv_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		   struct rdma_addrinfo **res)
 {
-	struct addrinfo want = { .ai_socktype = SOCK_STREAM }, *found;
 	struct rdma_addrinfo *rai;
-	int ret;
+	int ret = 0;
 
-	if (!node && !service) {
+	if (!node && !service && !hints) {
 		errno = EINVAL;
 		return -1;
 	}
-	if (hints && hints->ai_flags & RAI_PASSIVE)
-		want.ai_flags |= AI_PASSIVE;
-	if (hints && hints->ai_flags & RAI_NUMERICHOST)
-		want.ai_flags |= AI_NUMERICHOST;
-	if (hints && hints->ai_flags & RAI_FAMILY)
-		want.ai_family = hints->ai_family;
-	ret = getaddrinfo(node, service, &want, &found);
-	if (ret) {
-		errno = eai_to_errno(ret);
-		return -1;
-	}
 	rai = calloc(1, sizeof(*rai));
-	ret = rai ? convert(found, hints, rai) : ENOMEM;
-	freeaddrinfo(found);
+	if (!rai)
+		return -1;
+	take_hints(hints, rai);
+	if (node || service)
+		ret = look_up(node, service, rai);
+	if (!ret && hints)
+		ret = fill_addrs(hints, rai);
 	if (ret) {
 		sv_freeaddrinfo(rai);
 		errno = ret;

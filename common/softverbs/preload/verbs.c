@@ -21,6 +21,16 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
+/* A library that the program loaded by dlopen() is in no scope that RTLD_NEXT looks through;
+ * one that it has not loaded is loaded here. */
+static void *symbol_of_library(const char *name)
+{
+	void *library = dlopen(strncmp(name, "rdma_", 5) ? "libibverbs.so.1" : "librdmacm.so.1",
+			       RTLD_LAZY | RTLD_LOCAL);
+
+	return library ? dlsym(library, name) : NULL;
+}
+
 void *sv_next_symbol(_Atomic(void *) *cache, const char *name)
 {
 	/* relaxed: whoever looks it up finds the same. */
@@ -29,6 +39,8 @@ void *sv_next_symbol(_Atomic(void *) *cache, const char *name)
 	if (symbol)
 		return symbol;
 	symbol = dlsym(RTLD_NEXT, name);
+	if (!symbol)
+		symbol = symbol_of_library(name);
 	if (!symbol) {
 		fprintf(stderr, "libsoftverbs-preload: the system's libraries have no %s(), "
 				"which this program calls for another device\n", name);
@@ -40,12 +52,6 @@ void *sv_next_symbol(_Atomic(void *) *cache, const char *name)
 
 /* ---- devices ---- */
 
-/* What ibv_get_device_list() gives is the list in here. */
-struct device_list {
-	struct ibv_device **system;
-	struct ibv_device *list[];
-};
-
 /* The system's librdmacm looks after its own devices (SOFTVERBS_CM=system), and would
  * wonder what soft0 is in a kernel that has never heard of it. */
 static bool is_of_librdmacm(void *code)
@@ -55,19 +61,24 @@ static bool is_of_librdmacm(void *code)
 	return dladdr(code, &info) && info.dli_fname && strstr(info.dli_fname, "librdmacm.so");
 }
 
-static struct device_list *join(struct ibv_device **soft, int nsoft, struct ibv_device **system,
+/*
+ * The two lists as one.  It begins where its memory begins, as the system's does: programs
+ * (qperf) end it with free().  Behind its NULL comes the system's list, which
+ * ibv_free_device_list() gives back.
+ */
+static struct ibv_device **join(struct ibv_device **soft, int nsoft, struct ibv_device **system,
 				int nsystem)
 {
 	size_t n = (size_t)nsoft + (size_t)nsystem;
-	struct device_list *both = calloc(1, sizeof(*both) + (n + 1) * sizeof(both->list[0]));
+	struct ibv_device **both = calloc(n + 2, sizeof(*both));
 
 	if (!both)
 		return NULL;
-	both->system = system;
 	for (int i = 0; i < nsoft; i++)
-		both->list[i] = soft[i];
+		both[i] = soft[i];
 	for (int i = 0; i < nsystem; i++)
-		both->list[nsoft + i] = system[i];
+		both[nsoft + i] = system[i];
+	both[n + 1] = (struct ibv_device *)(void *)system;
 	return both;
 }
 
@@ -75,8 +86,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 {
 	int nsystem = 0, nsoft = 0;
 	struct ibv_device **system = SYSTEM(ibv_get_device_list)(&nsystem);
-	struct ibv_device **soft = NULL;
-	struct device_list *both;
+	struct ibv_device **soft = NULL, **both;
 
 	if (!is_of_librdmacm(__builtin_return_address(0)))
 		soft = sv_get_device_list(&nsoft);
@@ -91,19 +101,20 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 		sv_free_device_list(soft);
 	if (num)
 		*num = both ? nsoft + nsystem : 0;
-	return both ? both->list : NULL;
+	return both;
 }
 
 EXPORT void ibv_free_device_list(struct ibv_device **list)
 {
-	struct device_list *both;
+	size_t n = 0;
 
 	if (!list)
 		return;
-	both = (struct device_list *)(void *)((char *)list - offsetof(struct device_list, list));
-	if (both->system)
-		SYSTEM(ibv_free_device_list)(both->system);
-	free(both);
+	while (list[n])
+		n++;
+	if (list[n + 1])
+		SYSTEM(ibv_free_device_list)((struct ibv_device **)(void *)list[n + 1]);
+	free(list);
 }
 
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)

@@ -528,13 +528,41 @@ static void test_death(void **state)
 	kit_run_two(surviving_server, dying_client, true);
 }
 
+/* ---- addresses ---- */
+
+/* Without a name to look up, the addresses are those of the hints (libfabric asks so). */
+static void test_hints(void **state)
+{
+	struct sockaddr_in dst = { .sin_family = AF_INET, .sin_port = htons(7),
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_RC,
+				       .ai_dst_addr = (struct sockaddr *)&dst,
+				       .ai_dst_len = sizeof(dst) }, *res;
+
+	(void)state;
+	assert_int_equal(sv_getaddrinfo(NULL, NULL, NULL, &res), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(sv_getaddrinfo(NULL, NULL, &hints, &res), 0);
+	assert_int_equal(res->ai_dst_len, sizeof(dst));
+	assert_memory_equal(res->ai_dst_addr, &dst, sizeof(dst));
+	assert_null(res->ai_src_addr);
+	assert_int_equal(res->ai_family, AF_INET);
+	sv_freeaddrinfo(res);
+	/* A passive side has no destination, and a name goes before the hints. */
+	hints.ai_flags = RAI_PASSIVE | RAI_NUMERICHOST;
+	assert_int_equal(sv_getaddrinfo("127.0.0.2", "8", &hints, &res), 0);
+	assert_null(res->ai_dst_addr);
+	assert_int_equal(((struct sockaddr_in *)(void *)res->ai_src_addr)->sin_port, htons(8));
+	sv_freeaddrinfo(res);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_manual),	   cmocka_unit_test(test_automatic),
 		cmocka_unit_test(test_synchronous), cmocka_unit_test(test_rejected),
 		cmocka_unit_test(test_nobody),	   cmocka_unit_test(test_frozen_listener),
-		cmocka_unit_test(test_death),
+		cmocka_unit_test(test_death),	   cmocka_unit_test(test_hints),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
