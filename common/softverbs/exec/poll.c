@@ -3,7 +3,9 @@
  * poll.c -- polls of completion queues.
  *
  * A poll moves the requests on that wait for their peer, takes the messages of those queue
- * pairs that the queue's ready set names, and copies completions out of the ring.
+ * pairs that the queue's ready set names, and copies completions out of the ring.  Queue pairs
+ * have turns, in the order of their indices: however much others send, each is reached after
+ * SHARE messages of each of them.
  */
 #include <errno.h>
 #include "common/softverbs/base/proc.h"
@@ -14,6 +16,13 @@
 #include "common/softverbs/object/qp.h"
 
 #define EMPTY_POLLS_MAX 64
+/* Messages of a queue pair at one turn, where others have some too. */
+#define SHARE 4
+
+static inline uint64_t rotate(uint64_t bits, uint32_t by)
+{
+	return by ? bits >> by | bits << (64 - by) : bits;
+}
 
 static struct sv_qp *receiver(struct sv_cq *cq, uint32_t index)
 {
@@ -29,55 +38,77 @@ static struct sv_qp *receiver(struct sv_cq *cq, uint32_t index)
 	return qp;
 }
 
-static inline uint64_t rotate(uint64_t bits, uint32_t by)
+/* What there is no room for, or no turn yet. */
+static void put_back(struct sv_set *ready, uint32_t word, uint64_t bits)
 {
-	return by ? bits >> by | bits << (64 - by) : bits;
+	if (!bits)
+		return;
+	atomic_fetch_or(&ready->word[word], bits);
+	atomic_fetch_or(&ready->top, 1ull << word);
 }
 
-/* Takes messages of the QPs of one word; returns completions added.  What it has
- * no room for it puts back, and starts there the next time. */
-static int take_word(struct sv_cq *cq, struct sv_set *ready, uint32_t word, int want)
+/* Takes messages of these QPs of a word, from the lowest on, of each up to `share`; returns
+ * completions added. */
+static int take_bits(struct sv_cq *cq, struct sv_set *ready, uint32_t word, uint64_t bits,
+		     int want, int share)
 {
-	uint32_t first = cq->next_bit;
-	uint64_t bits = rotate(atomic_exchange(&ready->word[word], 0), first);
 	int added = 0;
 
 	for (; bits && added < want; bits &= bits - 1) {
-		uint32_t bit = (first + (uint32_t)__builtin_ctzll(bits)) % 64;
-		struct sv_qp *qp = receiver(cq, word * 64 + bit);
+		uint32_t index = word * 64 + (uint32_t)__builtin_ctzll(bits);
+		struct sv_qp *qp = receiver(cq, index);
+		int left = want - added;
 		bool again = false;
 
 		if (qp)
-			added += sv_wire_drain_locked(qp, want - added, &again);
+			added += sv_wire_drain_locked(qp, left < share ? left : share, &again);
 		if (again)
-			sv_set_add(ready, word * 64 + bit);
-		cq->next_bit = (bit + 1) % 64;
+			sv_set_add(ready, index);
+		cq->next = (index + 1) % SV_QPS;
 	}
-	if (bits) {
-		atomic_fetch_or(&ready->word[word], rotate(bits, (64 - first) % 64));
-		atomic_fetch_or(&ready->top, 1ull << word);
-	}
+	put_back(ready, word, bits);
 	return added;
+}
+
+/*
+ * Each QP that is ready has its turn: from cq->next on, around to it again.  Returns
+ * completions added.
+ */
+static int take_turns(struct sv_cq *cq, struct sv_set *ready, int want)
+{
+	uint32_t first = cq->next / 64;
+	uint64_t below = (1ull << cq->next % 64) - 1, last = 0;
+	uint64_t top = rotate(atomic_exchange(&ready->top, 0), first);
+	bool many = top & (top - 1);
+	int added = 0;
+
+	for (; top && added < want; top &= top - 1) {
+		uint32_t word = (first + (uint32_t)__builtin_ctzll(top)) % 64;
+		uint64_t bits = atomic_exchange(&ready->word[word], 0);
+
+		many |= bits & (bits - 1);
+		if (word == first) {
+			last = bits & below;
+			bits &= ~below;
+		}
+		added += take_bits(cq, ready, word, bits, want - added, many ? SHARE : want);
+	}
+	if (top)
+		atomic_fetch_or(&ready->top, rotate(top, (64 - first) % 64));
+	return added + take_bits(cq, ready, first, last, want - added, SHARE);
 }
 
 /* Messages to completions, up to want; cq->lock held. */
 static void take_ready(struct sv_cq *cq, int want)
 {
 	struct sv_set *ready = &sv_proc->rw->cq[cq->index].ready;
-	uint32_t first = cq->next_word;
-	uint64_t top = rotate(atomic_exchange(&ready->top, 0), first);
+	int added;
 
-	for (; top; top &= top - 1) {
-		uint32_t word = (first + (uint32_t)__builtin_ctzll(top)) % 64;
-
-		if (want <= 0) {
-			atomic_fetch_or(&ready->top, rotate(top, (64 - first) % 64));
-			cq->next_word = word;
-			return;
-		}
-		want -= take_word(cq, ready, word, want);
-		cq->next_word = word;
-	}
+	/* A peer that says it is ready, and is not, ends it. */
+	do {
+		added = take_turns(cq, ready, want);
+		want -= added;
+	} while (added && want > 0 && atomic_load_explicit(&ready->top, memory_order_relaxed));
 }
 
 /* Copies completions out; cq->lock held. */

@@ -38,7 +38,7 @@ struct sv_cq {
 	_Atomic uint32_t head; /* next to poll; under lock, peeked at without */
 	_Atomic uint32_t tail;
 	_Atomic bool overrun;
-	uint32_t next_word, next_bit; /* of the ready set: round robin */
+	uint32_t next; /* queue pair whose turn it is to be received from; under lock */
 	_Atomic unsigned int nblocked; /* QPs with this send CQ that wait */
 	_Atomic unsigned int empty_polls;
 	_Atomic unsigned int users;
