@@ -3,8 +3,10 @@
  * What a worker receives.
  *
  * A request that another worker or a lock holder is in the way of, or whose reply has no place
- * yet, is set aside with its buffer and tried again.  When too many are aside, or for too long,
- * it is answered "busy".  A connection may have as many aside as it leaves room for others'.
+ * yet, is set aside with its buffer and tried again.  So is one that takes as long as many others
+ * (a page of keys): one of these is executed after each look at what came, so that a change
+ * waits for one of them, however many clients list keys.  When too many are aside, or for too
+ * long, a request is answered "busy".  A connection may have as many aside as it leaves room for others'.
  * So each request is answered, but for those of a peer that asks for more and takes no
  * reply: its connection ends.
  */
@@ -23,7 +25,8 @@ static void set_aside(struct worker *w, struct conn *c, uint32_t buffer, uint32_
 	uint64_t now = w->timings.begun_ns ? w->timings.begun_ns : clock_ns();
 	struct deferred *d = &w->deferred;
 
-	if (c->sendq.aside < d->max - d->count && deferred_add(d, c, buffer, bytes, now)) {
+	if (c->sendq.aside < d->max - d->count &&
+	    deferred_add(d, c, buffer, bytes, request_is_slow(rx_buffer(&w->rx, buffer)), now)) {
 		c->sendq.aside++;
 		return;
 	}
@@ -38,6 +41,7 @@ static void set_aside(struct worker *w, struct conn *c, uint32_t buffer, uint32_
 struct round {
 	struct worker *worker;
 	uint64_t now;
+	bool was_slow; /* one of the slow ones had its turn */
 };
 
 static enum request_fate retry_one(struct worker *w, struct deferred_request *d, uint64_t now)
@@ -67,8 +71,11 @@ static enum request_fate retry_one(struct worker *w, struct deferred_request *d,
 
 static bool again(void *arg, struct deferred_request *d)
 {
-	const struct round *r = arg;
+	struct round *r = arg;
 
+	if (d->is_slow && r->was_slow)
+		return false;
+	r->was_slow |= d->is_slow;
 	if (retry_one(r->worker, d, r->now) == REQUEST_ASIDE)
 		return false;
 	rx_release(&r->worker->rx, d->buffer);
@@ -77,7 +84,11 @@ static bool again(void *arg, struct deferred_request *d)
 
 void intake_retry(struct worker *w)
 {
-	struct round r = { w, clock_ns() };
+	struct round r = { .worker = w, .now = clock_ns() };
+
+	/* Who has an answer does not wait for it, too. */
+	if (w->deferred.slow)
+		reply_flush(&w->tx);
 
 	deferred_retry(&w->deferred, again, &r);
 }

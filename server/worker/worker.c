@@ -247,7 +247,7 @@ static void *run(void *arg)
 	compact_join(&w->store);
 	for (;;) {
 		atomic_store_explicit(&w->beat, ++beat, memory_order_relaxed);
-		if (n == 0)
+		if (n == 0 && !w->deferred.slow)
 			n = wait_batch(w);
 		else
 			n = poll_batch(w);

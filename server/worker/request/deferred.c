@@ -12,7 +12,7 @@
 int deferred_init(struct deferred *d, uint32_t max)
 {
 	d->request = calloc(max, sizeof *d->request);
-	d->count = 0;
+	d->count = d->slow = 0;
 	d->max = max;
 	return d->request ? 0 : ENOMEM;
 }
@@ -23,14 +23,15 @@ void deferred_fini(struct deferred *d)
 }
 
 bool deferred_add(struct deferred *d, struct conn *conn, uint32_t buffer, uint32_t bytes,
-		  uint64_t now_ns)
+		  bool is_slow, uint64_t now_ns)
 {
 	if (d->count == d->max)
 		return false;
 	d->request[d->count++] = (struct deferred_request){
 		.conn = conn, .buffer = buffer, .bytes = bytes, .since_ns = now_ns,
-		.report_ns = now_ns + REPORT_FIRST_NS,
+		.report_ns = now_ns + REPORT_FIRST_NS, .is_slow = is_slow,
 	};
+	d->slow += is_slow;
 	return true;
 }
 
@@ -49,15 +50,18 @@ void deferred_forget(struct deferred *d, const struct conn *conn,
 void deferred_retry(struct deferred *d, bool (*again)(void *arg, struct deferred_request *r),
 		    void *arg)
 {
-	uint32_t n = d->count, kept = 0;
+	uint32_t n = d->count, kept = 0, slow = 0;
 
 	d->is_trying = true;
 	for (uint32_t i = 0; i < n; i++) {
 		struct deferred_request r = d->request[i];
-		if (r.conn && !again(arg, &r))
+		if (r.conn && !again(arg, &r)) {
 			d->request[kept++] = r;
+			slow += r.is_slow;
+		}
 	}
 	d->count = kept;
+	d->slow = slow;
 	d->is_trying = false;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * deferred.h -- requests that are set aside with their buffer, to be tried again: another
- * worker or a lock holder is in their way, or their reply has no place yet.
+ * worker or a lock holder is in their way, or their reply has no place yet, or they are slow and
+ * wait for their turn.
  *
  * A worker's thread, all of it.
  */
@@ -25,11 +26,13 @@ struct deferred_request {
 	uint32_t bytes;
 	uint64_t since_ns;
 	uint64_t report_ns; /* when to tell the locker of a lock in its way */
+	bool is_slow; /* as long as many others: one is executed a round */
 };
 
 struct deferred {
 	struct deferred_request *request;
 	uint32_t count, max;
+	uint32_t slow; /* of them */
 	bool is_trying; /* within deferred_retry() */
 };
 
@@ -39,7 +42,7 @@ void deferred_fini(struct deferred *deferred);
 
 /* False: too many are aside. */
 bool deferred_add(struct deferred *deferred, struct conn *conn, uint32_t buffer, uint32_t bytes,
-		  uint64_t now_ns);
+		  bool is_slow, uint64_t now_ns);
 
 /* Nothing of the connection is aside any more: gives its buffers to `release`.  Not from
  * within deferred_retry(). */

@@ -397,15 +397,16 @@ static const struct {
 	bool has_value;
 	bool may_lack_key;
 	bool has_long_reply; /* perhaps; that of a hello comes once */
+	bool is_slow;
 } ops[WIRE_OPS] = {
 	[WIRE_HELLO] = { request_hello, ROLE_NONE, true, true, true, false },
 	[WIRE_PING] = { do_ping, ROLE_READ, false, true, false, false },
 	[WIRE_GET] = { do_get, ROLE_READ, true, false, false, true },
 	[WIRE_PUT] = { do_put, ROLE_WRITE, true, true, false, false },
 	[WIRE_DELETE] = { do_delete, ROLE_WRITE, true, false, false, false },
-	[WIRE_KEYS] = { request_keys, ROLE_READ, true, false, true, true },
-	[WIRE_FLUSH] = { request_flush, ROLE_ADMIN, false, false, false, false },
-	[WIRE_STATS] = { do_stats, ROLE_READ, false, false, false, true },
+	[WIRE_KEYS] = { request_keys, ROLE_READ, true, false, true, true, true },
+	[WIRE_FLUSH] = { request_flush, ROLE_ADMIN, false, false, false, false, true },
+	[WIRE_STATS] = { do_stats, ROLE_READ, false, false, false, true, true },
 	[WIRE_RELEASE] = { do_release, ROLE_READ, false, false, false, false },
 	[WIRE_LOCK] = { do_lock, ROLE_WRITE, false, false, false, false },
 	[WIRE_UNLOCK] = { do_lock, ROLE_WRITE, false, false, false, false },
@@ -461,7 +462,7 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 	/* Those that wait for the same come first. */
 	bool is_long = ops[q->op].has_long_reply;
 	if (!reply_may(&w->tx, &c->sendq, is_long) ||
-	    (is_long && c->sendq.aside && !w->deferred.is_trying))
+	    (((is_long && c->sendq.aside) || ops[q->op].is_slow) && !w->deferred.is_trying))
 		return REQUEST_ASIDE;
 	struct request r = { .worker = w, .conn = c, .to = &c->sendq, .head = q, .key = message + sizeof *q,
 			     .value = message + sizeof *q + q->key_bytes, .hash = hash };
@@ -475,6 +476,13 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 	if (fate == REQUEST_DONE)
 		timing_note(&w->timings, c->sendq.peer, q, r.key, w->timings.begun_ns);
 	return fate;
+}
+
+bool request_is_slow(const uint8_t *message)
+{
+	const struct wire_request *q = (const struct wire_request *)message;
+
+	return ops[q->op].is_slow;
 }
 
 bool request_prefetch(const struct worker *w, const uint8_t *message, uint32_t bytes,

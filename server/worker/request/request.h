@@ -20,6 +20,8 @@ enum request_fate request_handle(struct worker *worker, struct conn *conn, const
  * together, and hashes its key; false: it has none.  Nothing of the message is believed. */
 bool request_prefetch(const struct worker *worker, const uint8_t *message, uint32_t bytes,
 		      struct hash *hash);
+/* Of one that was set aside: it takes as long as many others, and waits for its turn. */
+bool request_is_slow(const uint8_t *message);
 /* False: there is no place for the answer. */
 bool request_answer_busy(struct worker *worker, struct conn *conn, const uint8_t *message);
 /* A change's record came back from the disk.  Caller: has seen that there is a tx buffer. */

@@ -9,7 +9,7 @@
 #include "server/worker/worker_impl.h"
 
 /* Buckets that one WIRE_KEYS or WIRE_FLUSH walks at the most. */
-#define WALK_BUCKETS_MAX 64u
+#define WALK_BUCKETS_MAX 32u
 
 /*
  * A walk's cursor: bit 0..11 entries of the bucket to skip, 12..19 the bucket's
