@@ -54,6 +54,7 @@ extern "C" {
 #define KVD_KEY_BYTES_MAX 1024
 #define KVD_VALUE_BYTES_MAX (1ull << 30)
 #define KVD_TTL_MS_MAX 3153600000000ull /* a hundred years */
+#define KVD_UNIX_MS_MAX 253402300799999ull /* the year 9999 */
 #define KVD_IOV_MAX 16                  /* pieces of a value */
 #define KVD_BUFFERS_MAX 1024            /* registered buffers of a client */
 
@@ -74,7 +75,7 @@ extern "C" {
 #define KVD_EDEVICE (-10)  /* no RDMA device, or it failed */
 #define KVD_ESPACE (-11)   /* the value is longer than the buffer (see kvd_get) */
 #define KVD_ELOST (-12)    /* the lock was lost with its connection */
-#define KVD_ENUMBER (-13)  /* kvd_incr: the value is not a number; it stays */
+#define KVD_ENUMBER (-13)  /* kvd_incr and so on: the value is not a number; it stays */
 #define KVD_ERANGE (-14)   /* kvd_incr: the sum does not fit 64 bits; the value stays */
 #define KVD_EDENIED (-15)  /* kvd does not let this user in, or not do this */
 #define KVD_EDISK (-16)    /* kvd's disk is full or broken: no changes, but GETs go on */
@@ -176,6 +177,32 @@ int kvd_getv(kvd_session *session, const void *key, size_t key_bytes, const stru
 	     int iov_count, size_t *value_bytes, uint64_t *version);
 
 /*
+ * What is kept with a value beside its bytes.  Flags are 32 bits of the client's, which mean
+ * nothing to kvd.  Signs are for values that are costly to make, so that of many clients one
+ * makes them anew: KVD_STALE, the value is out of date; KVD_CLAIMED, somebody has taken it
+ * on to renew it.  libkvd(3) says how ("Flags and signs").  Neither takes memory.  A put
+ * without signs takes both away; what is computed from the old value (kvd_incr, kvd_append
+ * and so on) keeps flags, signs and expiry; kvd_touch_with sets signs.
+ */
+struct kvd_info {
+	size_t size; /* sizeof(struct kvd_info), set by the caller, so that it can grow */
+	size_t value_bytes;
+	uint64_t version;
+	uint64_t ttl_ms; /* about what is left of its time to live; 0: for ever */
+	uint32_t flags;
+	int signs;       /* KVD_STALE, KVD_CLAIMED */
+};
+#define KVD_STALE 1
+#define KVD_CLAIMED 2
+
+/*
+ * kvd_get, and all that is known of the value; set with KVD_OK and with KVD_ESPACE, so a
+ * value_bytes_max of 0 asks for nothing else.  KVD_EINVAL: info->size.
+ */
+int kvd_get_info(kvd_session *session, const void *key, size_t key_bytes, void *value,
+		 size_t value_bytes_max, struct kvd_info *info);
+
+/*
  * KVD_OK if the key is there, KVD_NOT_FOUND; sets *value_bytes if not NULL.  A
  * message to kvd where the value is over 16 KiB.
  */
@@ -206,11 +233,22 @@ struct kvd_change {
 	uint64_t ttl_ms;
 	int condition;    /* KVD_ALWAYS or KVD_IF_* */
 	uint64_t version; /* of KVD_IF_VERSION: the key has just this version */
+	/* Instead of ttl_ms: a Unix time in milliseconds, by the clock of kvd's machine when it
+	 * got the message; 0: not given.  Of one that is over the key is absent then. */
+	uint64_t expires_unix_ms;
+	uint32_t flags; /* the client's, of a value that is stored anew */
+	int signs;      /* KVD_STALE, KVD_CLAIMED: the same */
+	int options;    /* KVD_KEEP_TTL and so on */
 };
 #define KVD_ALWAYS 0
 #define KVD_IF_ABSENT 1
 #define KVD_IF_PRESENT 2
 #define KVD_IF_VERSION 3
+
+#define KVD_KEEP_TTL 1  /* of a put or a touch: a key that is there keeps its expiry */
+#define KVD_OR_STALE 2  /* of a put, with KVD_IF_VERSION: where the key has a higher version, store
+			 * it as a stale one, with the expiry and KVD_CLAIMED that are there */
+#define KVD_SET_SIGNS 4 /* of a touch: the signs become `signs`; without it they stay */
 
 /*
  * kvd_put under a condition or with a time to live; `change` may be NULL.
@@ -224,7 +262,7 @@ int kvd_put_with(kvd_session *session, const void *key, size_t key_bytes, const 
 int kvd_putv(kvd_session *session, const void *key, size_t key_bytes, const struct iovec *iov,
 	     int iov_count, const struct kvd_change *change, uint64_t *version);
 
-/* kvd_del under a condition (ttl_ms 0); *version is of what was deleted. */
+/* kvd_del under a condition, and nothing else; *version is of what was deleted. */
 int kvd_del_with(kvd_session *session, const void *key, size_t key_bytes,
 		 const struct kvd_change *change, uint64_t *version);
 
@@ -240,6 +278,17 @@ int kvd_incr(kvd_session *session, const void *key, size_t key_bytes, int64_t de
 	     const int64_t *initial, const struct kvd_change *change, int64_t *number);
 
 /*
+ * Adds to a number of 64 bits without a sign, and takes away from one.  Above 2^64 - 1 a sum
+ * goes on from 0; a difference is never less than 0.  An absent key becomes *initial, whatever
+ * the delta, or is KVD_NOT_FOUND if that is NULL.  The text never becomes shorter: blanks stand
+ * behind it.  KVD_ENUMBER: the value is not digits and perhaps blanks, to 64 bytes; it stays.
+ */
+int kvd_incr_u64(kvd_session *session, const void *key, size_t key_bytes, uint64_t delta,
+		 const uint64_t *initial, const struct kvd_change *change, uint64_t *number);
+int kvd_decr_u64(kvd_session *session, const void *key, size_t key_bytes, uint64_t delta,
+		 const uint64_t *initial, const struct kvd_change *change, uint64_t *number);
+
+/*
  * Appends to a value; an absent key counts as empty.  *total_bytes (if not NULL) is
  * the length then.  ttl_ms as of kvd_incr.  KVD_ETOOBIG: it would be over
  * KVD_VALUE_BYTES_MAX, and stays.  kvd copies a value of over 4 KB to append to it,
@@ -248,9 +297,18 @@ int kvd_incr(kvd_session *session, const void *key, size_t key_bytes, int64_t de
 int kvd_append(kvd_session *session, const void *key, size_t key_bytes, const void *value,
 	       size_t value_bytes, const struct kvd_change *change, size_t *total_bytes);
 
+/* The same at the value's beginning. */
+int kvd_prepend(kvd_session *session, const void *key, size_t key_bytes, const void *value,
+		size_t value_bytes, const struct kvd_change *change, size_t *total_bytes);
+
 /* A new time to live for a key that is there (0: for ever); KVD_NOT_FOUND.  Needs no
  * memory, whatever the length of the value; gives it a new version. */
 int kvd_touch(kvd_session *session, const void *key, size_t key_bytes, uint64_t ttl_ms);
+
+/* The same with all that a struct kvd_change has but flags: a condition, a time when it
+ * expires, signs.  *version (if not NULL) is the new one; with KVD_CONDITION the key's. */
+int kvd_touch_with(kvd_session *session, const void *key, size_t key_bytes,
+		   const struct kvd_change *change, uint64_t *version);
 
 /*
  * Registered buffers: memory that values are sent from and READ into without a copy
@@ -283,8 +341,10 @@ struct kvd_completion {
 	int result;         /* as of the synchronous call */
 	size_t value_bytes; /* of a GET, PUT, append: the value's length */
 	uint64_t version;
-	int64_t number;     /* of kvd_submit_incr: the sum */
+	int64_t number;     /* of kvd_submit_incr: the sum; of an _u64: the same 64 bits */
 	uint64_t ttl_ms;    /* of a GET: about what is left of its time to live; 0: for ever */
+	uint32_t flags;     /* of a GET, as those in struct kvd_info; */
+	int signs;          /* also with KVD_ESPACE */
 };
 
 int kvd_submit_get(kvd_session *session, const void *key, size_t key_bytes, void *value,
@@ -306,6 +366,15 @@ int kvd_submit_del_with(kvd_session *session, const void *key, size_t key_bytes,
 			const struct kvd_change *change, void *tag);
 int kvd_submit_incr(kvd_session *session, const void *key, size_t key_bytes, int64_t delta,
 		    const int64_t *initial, const struct kvd_change *change, void *tag);
+int kvd_submit_incr_u64(kvd_session *session, const void *key, size_t key_bytes, uint64_t delta,
+			const uint64_t *initial, const struct kvd_change *change, void *tag);
+int kvd_submit_decr_u64(kvd_session *session, const void *key, size_t key_bytes, uint64_t delta,
+			const uint64_t *initial, const struct kvd_change *change, void *tag);
+int kvd_submit_prepend(kvd_session *session, const void *key, size_t key_bytes,
+		       const void *value, size_t value_bytes, const struct kvd_change *change,
+		       void *tag);
+int kvd_submit_touch_with(kvd_session *session, const void *key, size_t key_bytes,
+			  const struct kvd_change *change, void *tag);
 int kvd_submit_append(kvd_session *session, const void *key, size_t key_bytes,
 		      const void *value, size_t value_bytes, const struct kvd_change *change,
 		      void *tag);
@@ -478,6 +547,9 @@ struct kvd_item {
 	size_t value_bytes; /* set by kvd_mget, as kvd_get sets it */
 	uint64_t version;   /* set with KVD_OK */
 	int result;
+	uint64_t ttl_ms;    /* set by kvd_mget, as kvd_get_info sets them */
+	uint32_t flags;
+	int signs;
 };
 int kvd_mget(kvd_session *session, struct kvd_item *items, size_t count);
 int kvd_mput(kvd_session *session, struct kvd_item *items, size_t count,

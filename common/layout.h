@@ -425,12 +425,15 @@ static_assert(sizeof(struct layout_held) == 16, "layout");
  *
  * state: bit 0..7 kind, 8 PENDING, 9..15 worker, 16..63 version.  Versions
  * never repeat in a table's life.
+ *
+ * What a client keeps with a value -- 32 bits of flags that mean nothing to kvd, and two
+ * signs -- stands in bits that lengths and expiry leave free, so it takes no room.
  */
 struct layout_item {
 	uint64_t state;
 	uint64_t checksum;
-	uint64_t lengths; /* bit 0..31 value, 32..47 key */
-	uint64_t expiry_ms; /* kvd's clock; 0 = never */
+	uint64_t lengths; /* bit 0..31 value, 32..47 key, 48..63 high half of the flags */
+	uint64_t expiry;  /* bit 0..45 ms of kvd's clock, 0 = never; 46, 47 signs; 48..63 low half */
 	uint8_t data[];   /* key, value */
 };
 static_assert(sizeof(struct layout_item) == 32, "layout");
@@ -471,6 +474,22 @@ static inline uint64_t layout_state_version(uint64_t state)
 	return state >> 16;
 }
 
+/* What is kept with a value beside its bytes. */
+struct layout_attributes {
+	uint64_t expiry_ms; /* kvd's clock; 0: never */
+	uint32_t flags;     /* the client's */
+	unsigned signs;     /* LAYOUT_STALE, LAYOUT_CLAIMED */
+};
+
+#define LAYOUT_STALE 1u   /* the value is out of date */
+#define LAYOUT_CLAIMED 2u /* somebody was told to renew it */
+#define LAYOUT_SIGNS (LAYOUT_STALE | LAYOUT_CLAIMED)
+
+#define LAYOUT_SIGNS_SHIFT 46u
+#define LAYOUT_FLAGS_SHIFT 48u
+#define LAYOUT_EXPIRY_MS_MAX ((1ull << LAYOUT_SIGNS_SHIFT) - 1) /* 2,200 years */
+
+/* Of an item without flags. */
 static inline uint64_t layout_lengths(uint64_t value_bytes, unsigned key_bytes)
 {
 	return value_bytes | (uint64_t)key_bytes << 32;
@@ -484,6 +503,41 @@ static inline uint64_t layout_value_bytes(uint64_t lengths)
 static inline unsigned layout_key_bytes(uint64_t lengths)
 {
 	return (unsigned)(lengths >> 32) & 0xffff;
+}
+
+/* Of an item's word `expiry`. */
+static inline uint64_t layout_expiry_ms(uint64_t expiry)
+{
+	return expiry & LAYOUT_EXPIRY_MS_MAX;
+}
+
+static inline unsigned layout_signs(uint64_t expiry)
+{
+	return (unsigned)(expiry >> LAYOUT_SIGNS_SHIFT) & LAYOUT_SIGNS;
+}
+
+/* Of two words that have a half each. */
+static inline uint32_t layout_flags(uint64_t high, uint64_t low)
+{
+	return (uint32_t)(high >> LAYOUT_FLAGS_SHIFT) << 16 | (uint32_t)(low >> LAYOUT_FLAGS_SHIFT);
+}
+
+static inline uint64_t layout_flags_high(uint32_t flags)
+{
+	return (uint64_t)(flags >> 16) << LAYOUT_FLAGS_SHIFT;
+}
+
+/* The word `expiry`; what belongs to it in `lengths` is layout_flags_high(). */
+static inline uint64_t layout_expiry(const struct layout_attributes *with)
+{
+	return with->expiry_ms | (uint64_t)with->signs << LAYOUT_SIGNS_SHIFT |
+	       (uint64_t)(with->flags & 0xffff) << LAYOUT_FLAGS_SHIFT;
+}
+
+static inline struct layout_attributes layout_attributes(uint64_t lengths, uint64_t expiry)
+{
+	return (struct layout_attributes){ layout_expiry_ms(expiry), layout_flags(lengths, expiry),
+					   layout_signs(expiry) };
 }
 
 static inline uint64_t layout_item_bytes(uint64_t key_bytes, uint64_t value_bytes)

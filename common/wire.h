@@ -130,10 +130,11 @@ enum wire_op {
 			   * nothing; WIRE_CONDITION: reply.value_bytes is which one's check failed */
 	WIRE_INCR = 14,   /* value: struct wire_incr; reply.value_bytes: the new number */
 	WIRE_APPEND = 15,
-	WIRE_TOUCH = 16,  /* a new ttl_ms for what is there */
+	WIRE_TOUCH = 16,  /* a new ttl_ms for what is there, or other signs, or both */
 	WIRE_BACKUP = 17, /* key: the path of a folder to be made by kvd; reply.version: enum
 			   * wire_backup; payload: a sentence; ask again while it is running */
 	WIRE_HINTS = 18,  /* value: uint32_t each: where an item was that a one-sided GET found */
+	WIRE_PREPEND = 19,
 	WIRE_OPS
 };
 
@@ -159,23 +160,34 @@ enum wire_flag {
 	WIRE_HEAD = 16,      /* WIRE_GET: version and length, not the value */
 	WIRE_INITIAL = 32,   /* WIRE_INCR: an absent key counts from `initial` */
 	WIRE_NOTICES = 64,   /* WIRE_HELLO: the client takes notices */
+	WIRE_UNIX = 128,     /* ttl_ms is a Unix time in milliseconds; one that is over will do */
+	WIRE_KEEP_TTL = 256, /* WIRE_PUT, WIRE_TOUCH: what is there keeps its expiry */
+	WIRE_STALE = 512,    /* signs of what is stored */
+	WIRE_CLAIMED = 1024,
+	WIRE_SIGNS = 2048,   /* WIRE_TOUCH: the signs become those; without it they stay */
+	WIRE_OR_STALE = 4096, /* WIRE_PUT with WIRE_IF_VERSION: also if the item's version is higher;
+			       * then it is stored as stale, and keeps expiry and WIRE_CLAIMED */
+	WIRE_UNSIGNED = 8192, /* WIRE_INCR: of 64 bits without a sign, and goes round */
+	WIRE_DOWN = 16384,    /* the same, downwards, to 0 at the least */
 };
 
 #define WIRE_TTL_MS_MAX 3153600000000ull /* a hundred years */
+#define WIRE_UNIX_MS_MAX 253402300799999ull /* the year 9999; what is left counts to WIRE_TTL_MS_MAX */
 
 struct wire_request {
 	uint32_t request_id; /* chosen by the client, repeated in the reply */
 	uint8_t op;
-	uint8_t flags;
+	uint8_t segments;    /* of a pulled value: 1 to WIRE_SEGMENTS_MAX */
 	uint16_t key_bytes;
-	uint64_t value_bytes;
+	uint32_t value_bytes;
+	uint32_t flags;      /* enum wire_flag */
 	uint64_t token;      /* of the lock that this change is made under, or 0 */
-	uint64_t ttl_ms;     /* 0 = for ever; WIRE_INCR, WIRE_APPEND: of a new key */
+	uint64_t ttl_ms;     /* 0 = for ever; WIRE_INCR, WIRE_APPEND, WIRE_PREPEND: of a new key */
 	uint64_t version;
 	uint64_t value_addr;
 	uint64_t value_checksum; /* XXH3-64 of a pulled value */
 	uint32_t value_rkey;
-	uint32_t segments;       /* of a pulled value: 1 to WIRE_SEGMENTS_MAX */
+	uint32_t item_flags;     /* the client's, of what is stored; ttl_ms says of which */
 };
 static_assert(sizeof(struct wire_request) == 64, "wire");
 
@@ -190,7 +202,7 @@ static_assert(sizeof(struct wire_segment) == 24, "wire");
 #define WIRE_SEGMENTS_MAX 16u
 
 struct wire_incr {
-	int64_t delta;
+	int64_t delta;   /* WIRE_UNSIGNED: both without a sign; an absent key becomes `initial` */
 	int64_t initial;
 };
 static_assert(sizeof(struct wire_incr) == 16, "wire");
@@ -223,11 +235,13 @@ struct wire_reply {
 	uint64_t version;  /* of the item; WIRE_KEYS: the next cursor, 0 at the end */
 	uint64_t value_bytes;
 	uint64_t bucket;   /* number of the bucket that holds the entry, or ~0 */
-	uint64_t word;     /* the entry; WIRE_GET with the value: when it expires */
+	uint64_t word;     /* the entry; WIRE_GET without WIRE_PINNED: when it expires */
 	uint64_t buckets;  /* buckets in use */
 	uint64_t clock_ms; /* kvd's clock */
+	uint32_t item_flags; /* WIRE_GET without WIRE_PINNED: the client's */
+	uint32_t item_signs; /* LAYOUT_STALE, LAYOUT_CLAIMED */
 };
-static_assert(sizeof(struct wire_reply) == 56, "wire");
+static_assert(sizeof(struct wire_reply) == 64, "wire");
 
 /*
  * Behind the reply to a change of one key, in any number: entries that changes of

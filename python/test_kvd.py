@@ -149,6 +149,8 @@ class Test(unittest.TestCase):
         self.assertIsNone(self.store.incr("m", initial=None))
         self.assertEqual(self.store.append("text", b"ab"), 2)
         self.assertEqual(self.store.append("text", b"cd"), 4)
+        self.assertEqual(self.store.prepend("text", b"--"), 6)
+        self.assertEqual(self.store.get("text"), b"--abcd")
         with self.assertRaises(kvd.Error) as number:
             self.store.incr("text")
         self.assertEqual(number.exception.code, -13)
@@ -161,6 +163,19 @@ class Test(unittest.TestCase):
             self.store["a"]
         with self.assertRaises(KeyError):
             del self.store["a"]
+
+    def test_info(self) -> None:
+        self.assertIsNone(self.store.info("info"))
+        version = self.store.put("info", b"abc", flags=0xFEDCBA98, ttl=3600)
+        info = self.store.info("info")
+        assert info is not None and info.ttl is not None
+        self.assertEqual(info[:2], (3, version))
+        self.assertTrue(3000 < info.ttl < 3700)
+        self.assertEqual(info[3:], (0xFEDCBA98, False, False))
+        self.store.put("info", b"")
+        self.assertEqual(self.store.info("info")[2:], (None, 0, False, False))  # type: ignore
+        with self.assertRaises(ValueError):
+            self.store.put("info", b"", flags=1 << 32)
 
     def test_expiry(self) -> None:
         self.store.put("short", b"v", ttl=0.05)
@@ -262,7 +277,7 @@ class Test(unittest.TestCase):
         """As long as C's: tests/integration/python.sh says how long these are."""
         from kvd import _lib
 
-        for name in ("Options", "Change", "Item", "Completion"):
+        for name in ("Options", "Change", "Item", "Completion", "Info"):
             want = os.environ.get(f"KVD_SIZEOF_{name.upper()}")
             if want:
                 self.assertEqual(ctypes.sizeof(getattr(_lib, name)), int(want), name)

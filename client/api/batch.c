@@ -32,6 +32,9 @@ static int run(struct kvd_session *s, struct kvd_item *items, size_t count, subm
 			item->result = c[i].result;
 			item->value_bytes = c[i].value_bytes;
 			item->version = c[i].version;
+			item->ttl_ms = c[i].ttl_ms;
+			item->flags = c[i].flags;
+			item->signs = c[i].signs;
 			if (item->result < 0 && !first)
 				first = item->result;
 		}

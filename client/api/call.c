@@ -19,7 +19,7 @@ static int finish_get(struct kvd_session *s, struct op *op, struct got *got)
 	const struct outcome *out;
 	int rc = session_run(s, op, &out);
 
-	*got = (struct got){ out->allocated, out->bytes, out->version };
+	*got = (struct got){ out->allocated, out->bytes, out->version, out->lengths, out->expiry };
 	return rc;
 }
 
@@ -57,6 +57,12 @@ static int run_get(struct kvd_session *s, const void *key, size_t key_bytes,
 	return rc;
 }
 
+static int too_short(struct kvd_session *s, size_t value_bytes)
+{
+	return err_set(session_err(s), KVD_ESPACE,
+		       "the value has %zu bytes: the buffer is too short", value_bytes);
+}
+
 int kvd_getv(kvd_session *s, const void *key, size_t key_bytes, const struct iovec *iov,
 	     int iov_count, size_t *value_bytes, uint64_t *version)
 {
@@ -68,10 +74,7 @@ int kvd_getv(kvd_session *s, const void *key, size_t key_bytes, const struct iov
 		*value_bytes = got.bytes;
 	if (rc == KVD_OK && version)
 		*version = got.version;
-	if (rc == KVD_ESPACE)
-		err_set(session_err(s), rc, "the value has %zu bytes: the buffer is too short",
-			got.bytes);
-	return rc;
+	return rc == KVD_ESPACE ? too_short(s, got.bytes) : rc;
 }
 
 int kvd_get(kvd_session *s, const void *key, size_t key_bytes, void *value, size_t value_bytes_max,
@@ -80,6 +83,32 @@ int kvd_get(kvd_session *s, const void *key, size_t key_bytes, void *value, size
 	struct iovec all = { value, value_bytes_max };
 
 	return kvd_getv(s, key, key_bytes, &all, 1, value_bytes, version);
+}
+
+int kvd_get_info(kvd_session *s, const void *key, size_t key_bytes, void *value,
+		 size_t value_bytes_max, struct kvd_info *info)
+{
+	const struct iovec all = { value, value_bytes_max };
+	struct got got;
+
+	if (info->size != sizeof *info)
+		return err_set(session_err(s), KVD_EINVAL,
+			       "info.size is %zu: set it to sizeof(struct kvd_info)", info->size);
+	int rc = run_get(s, key, key_bytes, &all, 1, &got);
+	if (rc != KVD_OK && rc != KVD_ESPACE)
+		return rc;
+	uint64_t expiry_ms = layout_expiry_ms(got.expiry);
+	*info = (struct kvd_info){
+		.size = sizeof *info,
+		.value_bytes = got.bytes,
+		.version = got.version,
+		.ttl_ms = expiry_ms ? clock_left_ms(&session_engine(s)->table.clock, expiry_ms,
+						    clock_ns())
+				    : 0,
+		.flags = layout_flags(got.lengths, got.expiry),
+		.signs = (int)layout_signs(got.expiry),
+	};
+	return rc == KVD_ESPACE ? too_short(s, got.bytes) : rc;
 }
 
 int kvd_get_alloc(kvd_session *s, const void *key, size_t key_bytes, void **value,

@@ -168,11 +168,13 @@ HOT bool is_live(const struct layout_item *item, const struct post *p, const voi
 /* When the call began, nobody has looked: an item is surely alive, or not known to be. */
 HOT bool is_in_time(const struct engine *e, const struct layout_item *item)
 {
-	if (!item->expiry_ms)
+	uint64_t expiry_ms = layout_expiry_ms(item->expiry);
+
+	if (!expiry_ms)
 		return true;
 	uint64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME), now_ns = clock_ns();
 	return !clock_slept(&e->table.clock, boot_ns, now_ns) &&
-	       clock_judge(&e->table.clock, item->expiry_ms, 0, now_ns) == CLOCK_LIVE;
+	       clock_judge(&e->table.clock, expiry_ms, 0, now_ns) == CLOCK_LIVE;
 }
 
 HOT int deliver(struct engine *e, const struct layout_item *item, const struct post *p,
@@ -181,7 +183,10 @@ HOT int deliver(struct engine *e, const struct layout_item *item, const struct p
 	uint64_t bytes = layout_value_bytes(item->lengths);
 
 	e->counters.mirror_hits++;
-	*got = (struct got){ .bytes = bytes, .version = layout_state_version(item->state) };
+	*got = (struct got){ .bytes = bytes,
+			     .version = layout_state_version(item->state),
+			     .lengths = item->lengths,
+			     .expiry = item->expiry };
 	if (bytes <= to->iov_len)
 		memcpy(to->iov_base, item->data + key_bytes, bytes);
 	if (e->hints)

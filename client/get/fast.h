@@ -15,6 +15,7 @@ struct got { /* of a GET that waits; `allocated` is the caller's */
 	void *allocated;
 	size_t bytes;
 	uint64_t version;
+	uint64_t lengths, expiry; /* of the item's header: what is kept beside the value */
 };
 
 enum fast {

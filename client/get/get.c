@@ -116,6 +116,16 @@ static bool allocate(struct op *op, uint64_t bytes)
 	return true;
 }
 
+static void tell_attributes(struct op *op, uint64_t lengths, uint64_t expiry)
+{
+	uint64_t expiry_ms = layout_expiry_ms(expiry);
+
+	op->out.lengths = lengths;
+	op->out.expiry = expiry;
+	op->out.ttl_ms =
+		expiry_ms ? clock_left_ms(&op->engine->table.clock, expiry_ms, clock_ns()) : 0;
+}
+
 /* `value`: NULL if it stands where it belongs. */
 static void deliver(struct op *op, const struct layout_item *item, const uint8_t *value)
 {
@@ -125,9 +135,7 @@ static void deliver(struct op *op, const struct layout_item *item, const uint8_t
 		op->engine->counters.mirror_hits++;
 	op->out.bytes = bytes;
 	op->out.version = layout_state_version(item->state);
-	op->out.ttl_ms = item->expiry_ms ? clock_left_ms(&op->engine->table.clock, item->expiry_ms,
-							 clock_ns())
-					 : 0;
+	tell_attributes(op, item->lengths, item->expiry);
 	if (get_of(op)->allocate && !op->out.allocated && !allocate(op, bytes))
 		return;
 	if (bytes > op->value.bytes) {
@@ -375,11 +383,26 @@ void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, bool
 
 /* ------------------------------------------------------------------- reply */
 
-/* The version and the length. */
+/* The header of the item that a reply tells of. */
+static struct layout_item told_item(const struct op *op, const struct wire_reply *r)
+{
+	const struct layout_attributes with = { layout_expiry_ms(r->word), r->item_flags,
+						r->item_signs & LAYOUT_SIGNS };
+
+	return (struct layout_item){ .state = layout_state(r->version, LAYOUT_LIVE, 0),
+				     .lengths = layout_lengths(r->value_bytes, op->key_bytes) |
+						layout_flags_high(with.flags),
+				     .expiry = layout_expiry(&with) };
+}
+
+/* All but the value. */
 static void got_head(struct op *op, const struct wire_reply *r)
 {
+	const struct layout_item item = told_item(op, r);
+
 	op->out.bytes = r->value_bytes;
 	op->out.version = r->version;
+	tell_attributes(op, item.lengths, item.expiry);
 	if (r->value_bytes && r->value_bytes <= op->value.bytes)
 		send_get(op, false); /* it has become shorter */
 	else
@@ -388,9 +411,7 @@ static void got_head(struct op *op, const struct wire_reply *r)
 
 static void got_value(struct op *op, const struct wire_reply *r, const uint8_t *value)
 {
-	const struct layout_item item = { .state = layout_state(r->version, LAYOUT_LIVE, 0),
-					  .lengths = layout_lengths(r->value_bytes, op->key_bytes),
-					  .expiry_ms = r->word };
+	const struct layout_item item = told_item(op, r);
 
 	deliver(op, &item, value);
 }

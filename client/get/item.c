@@ -56,7 +56,7 @@ static enum step pinned_again(struct get *g)
 enum step item_got_live(struct get *g)
 {
 	const struct clock *c = &g->table->clock;
-	uint64_t expiry_ms = get_item(g)->expiry_ms;
+	uint64_t expiry_ms = layout_expiry_ms(get_item(g)->expiry);
 	enum clock_verdict v = CLOCK_LIVE;
 
 	if (expiry_ms) {
@@ -78,7 +78,7 @@ enum step item_got_cut(struct get *g)
 {
 	const struct layout_item *item = get_item(g);
 	const uint64_t head[4] = { item->state & ~LAYOUT_PENDING, item->checksum, item->lengths,
-				   item->expiry_ms };
+				   item->expiry };
 
 	if (memcmp(head, g->cut, sizeof head)) {
 		memcpy(g->cut, head, sizeof head);

@@ -6,6 +6,7 @@
 
 #include "client/op/engine.h"
 #include "client/op/operation_impl.h"
+#include "common/layout.h"
 
 int check_key(struct err *err, const void *key, size_t key_bytes)
 {
@@ -44,6 +45,7 @@ struct op *op_new(struct engine *e, const struct op_class *class, const void *ke
 	op->value.registered = false;
 	op->out.allocated = NULL;
 	op->out.payload_bytes = 0;
+	op->out.lengths = op->out.expiry = 0;
 	op->reads = 0;
 	set_times(op, &e->time);
 	op->key_bytes = (uint32_t)key_bytes;
@@ -191,7 +193,9 @@ bool ops_take_done(struct engine *e, struct kvd_completion *c)
 				      .value_bytes = op->out.bytes,
 				      .version = op->out.version,
 				      .number = op->out.number,
-				      .ttl_ms = op->out.ttl_ms };
+				      .ttl_ms = op->out.ttl_ms,
+				      .flags = layout_flags(op->out.lengths, op->out.expiry),
+				      .signs = (int)layout_signs(op->out.expiry) };
 	op_free(op);
 	return true;
 }

@@ -14,6 +14,7 @@ struct outcome {
 	size_t bytes;
 	uint64_t version;
 	uint64_t ttl_ms;
+	uint64_t lengths, expiry; /* of a GET: of the item's header */
 	int64_t number;
 	uint8_t *allocated;      /* the value, in memory made for the caller */
 	struct kvd_receipt sent; /* of a change */

@@ -23,7 +23,7 @@ static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
 			v->bytes);
 	q->flags |= WIRE_PULL;
 	q->value_checksum = pieces_hash(v);
-	q->segments = v->count;
+	q->segments = (uint8_t)v->count;
 	for (unsigned i = 0; i < v->count; i++) {
 		struct wire_segment segment = { .addr = (uintptr_t)v->iov[i].iov_base,
 						.bytes = v->iov[i].iov_len,
@@ -52,7 +52,7 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	q->request_id = op->request_id;
 	q->key_bytes = (uint16_t)op->key_bytes;
 	if (value_bytes)
-		q->value_bytes = value_bytes;
+		q->value_bytes = (uint32_t)value_bytes;
 	if (op->class->changes) {
 		op->out.sent = (struct kvd_receipt){ e->table.welcome.instance,
 						     e->table.welcome.connection_id, e->secret,

@@ -27,7 +27,7 @@ static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, in
 	struct engine *e = session_engine(s);
 	const struct wire_request ask = { .op = WIRE_FATE,
 					  .version = receipt->connection,
-					  .value_bytes = receipt->request,
+					  .value_bytes = (uint32_t)receipt->request,
 					  .value_checksum = receipt->secret };
 	const struct outcome *out;
 	int rc = session_ready(s);

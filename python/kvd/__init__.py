@@ -25,7 +25,17 @@ import ctypes
 import json
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Iterable,
+    Iterator,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from . import _lib
 from ._lib import View
@@ -38,6 +48,7 @@ __all__ = [
     "Client",
     "ConditionFailed",
     "Error",
+    "Info",
     "Key",
     "Registered",
     "Session",
@@ -80,6 +91,21 @@ class ConditionFailed(Error):
     def __init__(self, version: int) -> None:
         super().__init__(_lib.CONDITION, f"the condition was false (version {version})")
         self.version = version
+
+
+class Info(NamedTuple):
+    """What is known of a value beside its bytes."""
+
+    length: int
+    version: int
+    ttl: float | None
+    """Seconds that are left, about; None for ever."""
+    flags: int
+    """The 32 bits that it was stored with."""
+    stale: bool
+    """It is out of date."""
+    claimed: bool
+    """Somebody has taken it on to renew it."""
 
 
 def version() -> str:
@@ -352,6 +378,26 @@ class Session:
             )
         return length.value if rc == _lib.OK else None
 
+    def info(self, key: Key) -> Info | None:
+        """What is known of the value, without reading it; None if there is no such key."""
+        name, found = _key(key), _lib.Info(size=ctypes.sizeof(_lib.Info))
+        with self._lock:
+            rc = _lib.lib.kvd_get_info(
+                self._open(), name, len(name), None, 0, ctypes.byref(found)
+            )
+            if rc != _lib.ESPACE:
+                self._check(rc)
+        if rc == _lib.NOT_FOUND:
+            return None
+        return Info(
+            found.value_bytes,
+            found.version,
+            found.ttl_ms / 1000 if found.ttl_ms else None,
+            found.flags,
+            bool(found.signs & _lib.STALE),
+            bool(found.signs & _lib.CLAIMED),
+        )
+
     def keys(self, prefix: Key = b"") -> Iterator[bytes]:
         """All keys that begin with the prefix, in no order."""
         found: list[bytes] = []
@@ -378,10 +424,15 @@ class Session:
         if_absent: bool = False,
         if_present: bool = False,
         if_version: int | None = None,
+        flags: int = 0,
     ) -> int:
-        """Stores a value; returns its version. `ttl`: seconds until it expires. With a
-        condition that is false: ConditionFailed, and nothing is done."""
+        """Stores a value; returns its version. `ttl`: seconds until it expires. `flags`:
+        32 bits that are kept with it; see info(). With a condition that is false:
+        ConditionFailed, and nothing is done."""
         change = _change(ttl, if_absent, if_present, if_version)
+        if not 0 <= flags < 1 << 32:
+            raise ValueError("flags are 32 bits")
+        change.flags = flags
         name, found = _key(key), ctypes.c_uint64()
         with View(value) as view, self._lock:
             rc = self._check(
@@ -423,10 +474,17 @@ class Session:
 
     def append(self, key: Key, value: BufferLike) -> int:
         """Appends to a value, or makes it; the length then."""
+        return self._join(_lib.lib.kvd_append, key, value)
+
+    def prepend(self, key: Key, value: BufferLike) -> int:
+        """The same at the value's beginning."""
+        return self._join(_lib.lib.kvd_prepend, key, value)
+
+    def _join(self, call: Any, key: Key, value: BufferLike) -> int:
         name, total = _key(key), ctypes.c_size_t()
         with View(value) as view, self._lock:
             self._check(
-                _lib.lib.kvd_append(
+                call(
                     self._open(), name, len(name), view.address, view.nbytes, None,
                     ctypes.byref(total),
                 )

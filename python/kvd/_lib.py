@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 OK, NOT_FOUND, CONDITION = 0, 1, 2
@@ -15,6 +15,7 @@ EFULL, ETOOBIG, EBUSY, EPROTOCOL, EDEVICE = -6, -7, -8, -9, -10
 ESPACE, ELOST, ENUMBER, ERANGE = -11, -12, -13, -14
 
 ALWAYS, IF_ABSENT, IF_PRESENT, IF_VERSION = 0, 1, 2, 3
+STALE, CLAIMED = 1, 2
 
 
 class Options(ctypes.Structure):
@@ -38,6 +39,21 @@ class Change(ctypes.Structure):
         ("ttl_ms", c_uint64),
         ("condition", c_int),
         ("version", c_uint64),
+        ("expires_unix_ms", c_uint64),
+        ("flags", c_uint32),
+        ("signs", c_int),
+        ("options", c_int),
+    ]
+
+
+class Info(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("value_bytes", c_size_t),
+        ("version", c_uint64),
+        ("ttl_ms", c_uint64),
+        ("flags", c_uint32),
+        ("signs", c_int),
     ]
 
 
@@ -50,6 +66,9 @@ class Item(ctypes.Structure):
         ("value_bytes", c_size_t),
         ("version", c_uint64),
         ("result", c_int),
+        ("ttl_ms", c_uint64),
+        ("flags", c_uint32),
+        ("signs", c_int),
     ]
 
 
@@ -61,6 +80,8 @@ class Completion(ctypes.Structure):
         ("version", c_uint64),
         ("number", c_int64),
         ("ttl_ms", c_uint64),
+        ("flags", c_uint32),
+        ("signs", c_int),
     ]
 
 
@@ -102,6 +123,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int,
         [_session, *_key, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint64)],
     ),
+    "kvd_get_info": (c_int, [_session, *_key, c_void_p, c_size_t, POINTER(Info)]),
     "kvd_exists": (c_int, [_session, *_key, POINTER(c_size_t)]),
     "kvd_put_with": (
         c_int,
@@ -113,6 +135,10 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [_session, *_key, c_int64, POINTER(c_int64), POINTER(Change), POINTER(c_int64)],
     ),
     "kvd_append": (
+        c_int,
+        [_session, *_key, c_void_p, c_size_t, POINTER(Change), POINTER(c_size_t)],
+    ),
+    "kvd_prepend": (
         c_int,
         [_session, *_key, c_void_p, c_size_t, POINTER(Change), POINTER(c_size_t)],
     ),

@@ -299,9 +299,12 @@ void db_batch_add(struct db *db, const struct durable_record *r, uint64_t wall_o
 {
 	/* The seed of the table's hash is another after a restart; the key on disk is not. */
 	uint16_t prefix = htobe16((uint16_t)hash_key(0, r->key, r->key_bytes).b);
+	struct layout_attributes with = r->with;
+	if (with.expiry_ms)
+		with.expiry_ms += wall_offset_ms;
 	struct db_head head = {
-		.version = htole64(r->version),
-		.expiry_ms = htole64(r->expiry_ms ? r->expiry_ms + wall_offset_ms : 0),
+		.version = htole64(r->version | layout_flags_high(with.flags)),
+		.expiry = htole64(layout_expiry(&with)),
 	};
 	const char *key[2] = { (const char *)&prefix, r->key };
 	const size_t key_bytes[2] = { PREFIX_BYTES, r->key_bytes };
@@ -445,19 +448,20 @@ static rocksdb_readoptions_t *read_options(const uint8_t *end)
 static bool read_item(const rocksdb_iterator_t *it, struct db_item *item)
 {
 	size_t key_bytes, value_bytes;
+	struct db_head head;
 	const uint8_t *key = (const uint8_t *)rocksdb_iter_key(it, &key_bytes);
 	const uint8_t *value = (const uint8_t *)rocksdb_iter_value(it, &value_bytes);
 
-	if (key_bytes <= PREFIX_BYTES || value_bytes < sizeof item->head)
+	if (key_bytes <= PREFIX_BYTES || value_bytes < sizeof head)
 		return false;
-	memcpy(&item->head, value, sizeof item->head);
-	item->head.version = le64toh(item->head.version);
-	item->head.expiry_ms = le64toh(item->head.expiry_ms);
+	memcpy(&head, value, sizeof head);
+	item->version = le64toh(head.version) & LAYOUT_VERSION_MAX;
+	item->with = layout_attributes(le64toh(head.version), le64toh(head.expiry));
 	item->part = (uint32_t)key[0] << 8 | key[1];
 	item->key = key + PREFIX_BYTES;
 	item->key_bytes = key_bytes - PREFIX_BYTES;
-	item->value = value + sizeof item->head;
-	item->value_bytes = value_bytes - sizeof item->head;
+	item->value = value + sizeof head;
+	item->value_bytes = value_bytes - sizeof head;
 	return true;
 }
 

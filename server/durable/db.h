@@ -19,9 +19,11 @@
 
 #define DB_PARTS 65536u /* values of the prefix */
 
+/* What stands before a value on the disk; version and expiry have the flags beside them as
+ * in a struct layout_item. */
 struct db_head {
-	uint64_t version;
-	uint64_t expiry_ms; /* CLOCK_REALTIME; 0: never */
+	uint64_t version; /* bit 0..47; 48..63 high half of the flags */
+	uint64_t expiry;  /* as of a struct layout_item, but of CLOCK_REALTIME */
 };
 
 struct db;
@@ -73,7 +75,8 @@ struct db_item {
 	size_t key_bytes;
 	const void *value;
 	size_t value_bytes;
-	struct db_head head;
+	uint64_t version;
+	struct layout_attributes with; /* expiry_ms: CLOCK_REALTIME */
 	uint32_t part;
 };
 int db_walk(struct db *db, uint32_t from, uint32_t to,

@@ -99,7 +99,7 @@ static int load_item(void *arg, const struct db_item *item)
 	struct load *l = o->load;
 	struct durable_record r = { .key = item->key, .key_bytes = (unsigned)item->key_bytes,
 				    .value = item->value, .value_bytes = item->value_bytes,
-				    .version = item->head.version };
+				    .version = item->version, .with = item->with };
 
 	if (atomic_load_explicit(&l->stop, memory_order_relaxed))
 		return 1;
@@ -109,7 +109,7 @@ static int load_item(void *arg, const struct db_item *item)
 		o->part = item->part;
 		count(o);
 	}
-	if (!convert_expiry(l, item->head.expiry_ms, &r.expiry_ms)) {
+	if (!convert_expiry(l, item->with.expiry_ms, &r.with.expiry_ms)) {
 		atomic_fetch_add_explicit(&l->expired, 1, memory_order_relaxed);
 		return 0;
 	}

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/layout.h"
+
 struct durable;
 
 struct durable_record {
@@ -21,7 +23,7 @@ struct durable_record {
 	const void *value;
 	uint64_t value_bytes;
 	uint64_t version; /* 0: the key is gone */
-	uint64_t expiry_ms; /* kvd's clock; 0: never */
+	struct layout_attributes with;
 };
 
 enum durable_result {

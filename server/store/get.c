@@ -41,8 +41,10 @@ int store_head(struct store_worker *w, const struct store_change *c, struct stor
 
 	if (!enter_reader(w, c, &k))
 		return STORE_ASIDE;
-	if (k.old)
+	if (k.old) {
 		work_tell(w->store, &k, r);
+		r->with = item_attributes(k.old);
+	}
 	leave_reader(w, &k);
 	return k.old ? WIRE_OK : WIRE_NOT_FOUND;
 }
@@ -56,7 +58,7 @@ int store_get(struct store_worker *w, const struct store_change *c, void *buf, s
 		return STORE_ASIDE;
 	if (k.old) {
 		work_tell(w->store, &k, r);
-		r->expiry_ms = k.old->expiry_ms;
+		r->with = item_attributes(k.old);
 		heat_note(w->store->heat, table_offset(w->store->table, k.old));
 		if (r->value_bytes <= buf_bytes)
 			memcpy(buf, k.old->data + c->key_bytes, r->value_bytes);

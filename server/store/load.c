@@ -60,7 +60,7 @@ static int load_item(void *arg, unsigned thread, const struct durable_record *r)
 		return EINVAL;
 	pthread_mutex_lock(o->heap_lock);
 	struct layout_item *item =
-		store_item_new(&o->worker, r->key, r->key_bytes, r->value_bytes, r->expiry_ms);
+		store_item_new(&o->worker, r->key, r->key_bytes, r->value_bytes, &r->with);
 	pthread_mutex_unlock(o->heap_lock);
 	if (!item)
 		return ENOMEM;
@@ -74,7 +74,7 @@ static int load_item(void *arg, unsigned thread, const struct durable_record *r)
 	if (!ok)
 		return ENOMEM; /* the item is not freed: this is the end */
 	atomic_fetch_add_explicit(&s->value_bytes, r->value_bytes, memory_order_relaxed);
-	expiry_note(s->expiry, 0, r->expiry_ms);
+	expiry_note(s->expiry, 0, r->with.expiry_ms);
 	index_grow(s->index);
 	return 0;
 }

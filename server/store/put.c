@@ -24,6 +24,26 @@ static int complete(struct store_worker *w, struct store_change *c, struct work 
 	return status;
 }
 
+/* What of the old item a change that brings its own value keeps. */
+static void keep(struct store_change *c, const struct layout_item *old)
+{
+	struct layout_attributes was = item_attributes(old);
+
+	c->with.expiry_ms = was.expiry_ms;
+	if (change_is_late(c, old))
+		c->with.signs |= LAYOUT_STALE | (was.signs & LAYOUT_CLAIMED);
+}
+
+/* The same where the item is made already. */
+static void keep_in_item(struct store_worker *w, struct store_change *c, struct work *k)
+{
+	index_unlock(w->store->index, &k->spot);
+	item_set_head(c->item, c->key_bytes, c->value_bytes, &c->with);
+	state_store(c->item, 0); /* what was hashed ahead was another head */
+	store_item_seal(w, c->item);
+	work_lock(w, k);
+}
+
 static int put_once(struct store_worker *w, const struct store_change *asked,
 		    struct store_result *r)
 {
@@ -46,6 +66,11 @@ static int put_once(struct store_worker *w, const struct store_change *asked,
 		status = WIRE_ECROWDED;
 	else if (c->compute)
 		status = complete(w, c, &k, old);
+	else if (old && ((c->flags & WIRE_KEEP_TTL) || change_is_late(c, old)))
+		keep(c, old);
+	if (status == WIRE_OK && c->item && c->item == asked->item && !c->compute &&
+	    (c->flags & (WIRE_KEEP_TTL | WIRE_OR_STALE)))
+		keep_in_item(w, c, &k);
 	if (status == WIRE_OK)
 		status = s->durable ? commit_put(w, c, &k)
 				    : work_put(w, c, NULL, &k, r);

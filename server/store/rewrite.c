@@ -18,6 +18,7 @@
 void rewrite_init(struct rewrite *x, enum wire_op op, const struct store_change *c)
 {
 	x->change = *c;
+	x->change.compute = &x->compute;
 	x->compute.op = op;
 	x->made = (struct rewritten){ 0 };
 	x->pin = (struct pin){ 0 };
@@ -56,16 +57,16 @@ static bool keep_old(struct store_worker *w, struct rewrite *x, struct layout_it
 /* Under the mark. */
 static int plan(struct store_worker *w, struct rewrite *x, struct layout_item *old)
 {
-	bool appends = x->compute.op == WIRE_APPEND;
+	bool joins = compute_joins(x->compute.op);
 
-	if (!old && !appends)
+	if (!old && !joins)
 		return WIRE_NOT_FOUND;
 	x->before = old ? layout_value_bytes(old->lengths) : 0;
-	x->all = x->before + (appends ? x->change.value_bytes : 0);
+	x->all = x->before + (joins ? x->change.value_bytes : 0);
 	x->done = 0;
 	if (x->all > LAYOUT_VALUE_BYTES_MAX)
 		return WIRE_ETOOBIG;
-	x->expiry_ms = old && appends ? old->expiry_ms : x->change.expiry_ms;
+	x->made.with = compute_attributes(&x->change, old);
 	x->made.from = old;
 	x->made.version = 0;
 	return !old || keep_old(w, x, old) ? WIRE_OK : STORE_ASIDE;
@@ -96,7 +97,7 @@ static int make_item(struct store_worker *w, struct rewrite *x)
 	unsigned tries = 0;
 
 	do
-		x->made.item = store_item_new(w, c->key, c->key_bytes, x->all, x->expiry_ms);
+		x->made.item = store_item_new(w, c->key, c->key_bytes, x->all, &x->made.with);
 	while (!x->made.item && store_make_room(w, c->hash, tries++, &status));
 	return x->made.item ? WIRE_OK : status;
 }
@@ -108,11 +109,11 @@ static int begin(struct store_worker *w, struct rewrite *x, struct store_result 
 
 	if (status != WIRE_OK)
 		return status;
-	if (x->compute.op == WIRE_APPEND) {
+	if (compute_joins(x->compute.op)) {
 		status = make_item(w, x);
 		head = x->made.item;
 	} else {
-		head->expiry_ms = x->expiry_ms;
+		head->expiry = layout_expiry(&x->made.with);
 	}
 	if (status != WIRE_OK) {
 		rewrite_drop(w, x);
@@ -129,11 +130,19 @@ static const uint8_t *source(const struct rewrite *x, uint64_t at, uint64_t *byt
 	const struct layout_item *old = x->made.version ? (const struct layout_item *)x->compute.buf
 							: x->made.from;
 
-	if (at >= x->before)
-		return (const uint8_t *)x->change.value + (at - x->before);
-	if (*bytes > x->before - at)
-		*bytes = x->before - at;
-	return old->data + x->change.key_bytes + at;
+	uint64_t joined = x->all - x->before, first = x->before;
+	const uint8_t *part[2] = { old ? old->data + x->change.key_bytes : NULL, x->change.value };
+
+	if (x->compute.op == WIRE_PREPEND) {
+		first = joined;
+		part[1] = part[0];
+		part[0] = x->change.value;
+	}
+	if (at >= first)
+		return part[1] + (at - first);
+	if (*bytes > first - at)
+		*bytes = first - at;
+	return part[0] + at;
 }
 
 static void go_on(struct rewrite *x)

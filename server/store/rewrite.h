@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rewrite.h -- WIRE_APPEND and WIRE_TOUCH of a long value, in steps.
+ * rewrite.h -- WIRE_APPEND, WIRE_PREPEND and WIRE_TOUCH of a long value, in steps.
  *
  * What store_put() refuses as STORE_LONG is done here, a bounded number of bytes at a time,
  * for a worker has others to serve in between.  The old item is pinned meanwhile; its stripe
@@ -20,14 +20,13 @@ struct rewrite {
 	struct rewritten made;
 	struct pin pin; /* of the old item, if that is long */
 	struct hash_stream hash;
-	uint64_t expiry_ms; /* of the new item */
 	uint64_t before;    /* bytes of the old value */
 	uint64_t all, done; /* bytes to be copied and hashed */
 	unsigned tries;
 	bool begun;
 };
 
-/* A change with its key and, of a WIRE_APPEND, its value, which stay the caller's until the
+/* A change with its key and, of a joined value, what is joined, which stay the caller's until the
  * end. */
 void rewrite_init(struct rewrite *rewrite, enum wire_op op, const struct store_change *change);
 /*

@@ -141,7 +141,7 @@ static bool make_items(struct txn *t)
 		if (k->kind != WIRE_TXN_PUT)
 			continue;
 		k->item = store_item_new(t->worker, c->key, c->key_bytes, c->value_bytes,
-					 c->expiry_ms);
+					 &c->with);
 		if (!k->item)
 			return false;
 		memcpy(k->item->data + c->key_bytes, c->value, c->value_bytes);

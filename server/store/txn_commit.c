@@ -32,7 +32,7 @@ static struct durable_record record_of(const struct txn_key *k, const struct lay
 		r.value = item->data + r.key_bytes;
 		r.value_bytes = layout_value_bytes(item->lengths);
 		r.version = layout_state_version(item->state);
-		r.expiry_ms = item->expiry_ms;
+		r.with = item_attributes(item);
 	}
 	return r;
 }

@@ -180,8 +180,8 @@ void txn_account(struct txn *t)
 		uint64_t old = k->old ? layout_value_bytes(k->old->lengths) : 0;
 		uint64_t new = k->item ? k->change.value_bytes : 0;
 		atomic_fetch_add_explicit(&t->store->value_bytes, new - old, memory_order_relaxed);
-		expiry_note(t->store->expiry, k->old ? k->old->expiry_ms : 0,
-			    k->item ? k->change.expiry_ms : 0);
+		expiry_note(t->store->expiry, k->old ? layout_expiry_ms(k->old->expiry) : 0,
+			    k->item ? k->change.with.expiry_ms : 0);
 		if (k->old)
 			store_item_delete(t->worker, k->old);
 	}

@@ -65,6 +65,9 @@ static const struct {
 	{ "events", case_events },	   { "submits", case_submits },
 	{ "reads", case_reads },	   { "latest", case_latest },
 	{ "sessions", case_sessions },
+	{ "attributes", case_attributes }, { "signs", case_signs },
+	{ "unix_time", case_unix_time },   { "prepend", case_prepend },
+	{ "unsigned", case_unsigned },	   { "submitted_attributes", case_submitted_attributes },
 };
 
 int main(int argc, char **argv)

@@ -46,6 +46,14 @@ void case_touch(void);
 void case_expire_many(void);
 void case_bad_input(void);
 
+/* api_attributes.c */
+void case_attributes(void);
+void case_signs(void);
+void case_unix_time(void);
+void case_prepend(void);
+void case_unsigned(void);
+void case_submitted_attributes(void);
+
 /* api_pieces.c */
 void case_pieces(void);
 void case_buffers(void);

@@ -15,9 +15,10 @@ cat >"$tmp/sizes.c" <<'END'
 #include <stdio.h>
 int main(void)
 {
-	printf("KVD_SIZEOF_OPTIONS=%zu KVD_SIZEOF_CHANGE=%zu KVD_SIZEOF_ITEM=%zu KVD_SIZEOF_COMPLETION=%zu\n",
+	printf("KVD_SIZEOF_OPTIONS=%zu KVD_SIZEOF_CHANGE=%zu KVD_SIZEOF_ITEM=%zu KVD_SIZEOF_COMPLETION=%zu "
+	       "KVD_SIZEOF_INFO=%zu\n",
 	       sizeof(struct kvd_options), sizeof(struct kvd_change), sizeof(struct kvd_item),
-	       sizeof(struct kvd_completion));
+	       sizeof(struct kvd_completion), sizeof(struct kvd_info));
 	return 0;
 }
 END

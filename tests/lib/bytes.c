@@ -76,7 +76,7 @@ static size_t fill(struct layout_item *to, const struct bytes_item *item)
 
 	to->state = layout_state(item->version, item->kind, item->worker);
 	to->lengths = layout_lengths(item->value_bytes, (unsigned)key_bytes);
-	to->expiry_ms = item->expiry_ms;
+	to->expiry = item->expiry_ms;
 	memcpy(to->data, item->key, key_bytes);
 	for (size_t i = 0; i < item->value_bytes; i++)
 		to->data[key_bytes + i] = item->value ? (uint8_t)item->value[i % text] : 0;

@@ -107,7 +107,8 @@ int fixture_put_item(struct store_worker *w, const void *key, size_t key_bytes, 
 {
 	struct store_change c = change_of(w, key, key_bytes);
 
-	c.item = store_item_new(w, key, (unsigned)key_bytes, value_bytes, 0);
+	c.item = store_item_new(w, key, (unsigned)key_bytes, value_bytes,
+				&(struct layout_attributes){ 0 });
 	if (!c.item)
 		return WIRE_EMEMORY;
 	memcpy(c.item->data + key_bytes, value, value_bytes);

@@ -78,7 +78,8 @@ bool change_holds(const struct store_change *c, const struct layout_item *old)
 	if ((c->flags & WIRE_IF_PRESENT) && !old)
 		return false;
 	if (c->flags & WIRE_IF_VERSION)
-		return old && layout_state_version(old->state) == c->version;
+		return old && (layout_state_version(old->state) == c->version ||
+			       change_is_late(c, old));
 	return true;
 }
 

@@ -38,7 +38,7 @@ struct store_change {
 	 * filled in; taken over by a store_put that returns WIRE_OK. */
 	struct layout_item *item;
 	uint64_t token;
-	uint64_t expiry_ms;
+	struct layout_attributes with; /* of what is stored */
 	uint64_t version; /* of WIRE_IF_VERSION */
 	unsigned flags;   /* enum wire_flag */
 	/* NULL, or what makes the value from the old one; it may set `head`: only
@@ -54,7 +54,7 @@ struct store_result {
 	uint64_t bucket;
 	unsigned slot;
 	uint64_t word;
-	uint64_t expiry_ms; /* of store_get */
+	struct layout_attributes with; /* of store_get, store_head */
 	bool moved; /* the entry is another than before */
 };
 
@@ -89,6 +89,12 @@ void work_leave_unchanged(struct store_worker *worker, struct work *work);
 static inline const struct layout_item *work_unexpired(const struct store *s, const struct work *k)
 {
 	return k->old && !item_is_expired(s, k->old) ? k->old : NULL;
+}
+
+/* Whether it replaces a later version than it knows of, so that it is stale. */
+static inline bool change_is_late(const struct store_change *c, const struct layout_item *old)
+{
+	return (c->flags & WIRE_OR_STALE) && old && layout_state_version(old->state) > c->version;
 }
 
 /* Whether the change's conditions hold; old: as of work_unexpired(). */

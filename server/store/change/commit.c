@@ -67,7 +67,7 @@ static void set_record(struct commit_put *m, const struct layout_item *item, con
 		.value = value,
 		.value_bytes = layout_value_bytes(item->lengths),
 		.version = version,
-		.expiry_ms = item->expiry_ms,
+		.with = item_attributes(item),
 	};
 }
 
@@ -172,8 +172,7 @@ static struct commit_put *stage_image(struct store_worker *w, const struct store
 		return NULL;
 	*m = (struct commit_put){ .change = *c, .work = *k, .is_image = true };
 	struct layout_item *image = (struct layout_item *)m->image;
-	image->lengths = layout_lengths(c->value_bytes, c->key_bytes);
-	image->expiry_ms = c->expiry_ms;
+	item_set_head(image, c->key_bytes, c->value_bytes, &c->with);
 	memcpy(image->data, c->key, c->key_bytes);
 	memcpy(image->data + c->key_bytes, c->value, c->value_bytes);
 	image->checksum = hash_item(image, bytes, version, table_offset(w->store->table, k->old));
@@ -191,7 +190,7 @@ static struct commit_put *stage_item(struct store_worker *w, const struct store_
 	if (!m)
 		return NULL;
 	if (!item) {
-		item = store_item_new(w, c->key, c->key_bytes, c->value_bytes, c->expiry_ms);
+		item = store_item_new(w, c->key, c->key_bytes, c->value_bytes, &c->with);
 		if (!item) {
 			free(m);
 			return NULL;

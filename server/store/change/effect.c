@@ -86,7 +86,7 @@ static void update_header(struct store_worker *w, const struct store_change *c, 
 	uint64_t copied = bytes < LAYOUT_INPLACE_BYTES_MAX ? bytes : LAYOUT_INPLACE_BYTES_MAX;
 
 	begin_in_place(w, item, layout_state_version(c->head->state), copied);
-	item->expiry_ms = c->head->expiry_ms;
+	item->expiry = c->head->expiry;
 	item->checksum = c->head->checksum;
 	state_store(item, c->head->state);
 	wipe_in_place(w, item, bytes, copied);
@@ -99,8 +99,7 @@ static void update_in_place(struct store_worker *w, const struct store_change *c
 	uint64_t version = next_version(s), old_bytes = item_bytes(item);
 
 	begin_in_place(w, item, version, old_bytes);
-	item->lengths = layout_lengths(c->value_bytes, c->key_bytes);
-	item->expiry_ms = c->expiry_ms;
+	item_set_head(item, c->key_bytes, c->value_bytes, &c->with);
 	memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
 	item->checksum = item_checksum(s, item, version);
 	state_store(item, layout_state(version, LAYOUT_LIVE, 0));
@@ -116,7 +115,7 @@ static void overwrite(struct store_worker *w, const struct layout_item *image, s
 
 	begin_in_place(w, item, layout_state_version(image->state), old_bytes);
 	item->lengths = image->lengths;
-	item->expiry_ms = image->expiry_ms;
+	item->expiry = image->expiry;
 	memcpy(item->data, image->data, item_bytes(image) - sizeof *image);
 	item->checksum = image->checksum;
 	state_store(item, image->state);
@@ -172,7 +171,7 @@ static struct layout_item *change_item(struct store_worker *w, const struct stor
 	if (c->item)
 		return c->item;
 	struct layout_item *item =
-		store_item_new(w, c->key, c->key_bytes, c->value_bytes, c->expiry_ms);
+		store_item_new(w, c->key, c->key_bytes, c->value_bytes, &c->with);
 	if (item)
 		memcpy(item->data + c->key_bytes, c->value, c->value_bytes);
 	return item;
@@ -222,7 +221,7 @@ int work_put(struct store_worker *w, const struct store_change *c,
 	struct store *s = w->store;
 	struct layout_item *freed = NULL;
 	uint64_t old_bytes = k->old ? layout_value_bytes(k->old->lengths) : 0;
-	uint64_t old_expiry = k->old ? k->old->expiry_ms : 0;
+	uint64_t old_expiry = k->old ? layout_expiry_ms(k->old->expiry) : 0;
 	bool inserted = !k->old;
 	int status = apply(w, c, image, k, &freed);
 
@@ -233,7 +232,8 @@ int work_put(struct store_worker *w, const struct store_change *c,
 	work_leave(w, k);
 	atomic_fetch_add_explicit(&s->value_bytes, c->value_bytes - old_bytes,
 				  memory_order_relaxed);
-	expiry_note(s->expiry, old_expiry, c->head ? c->head->expiry_ms : c->expiry_ms);
+	expiry_note(s->expiry, old_expiry,
+		    c->head ? layout_expiry_ms(c->head->expiry) : c->with.expiry_ms);
 	if (freed)
 		store_item_delete(w, freed);
 	if (inserted)
@@ -244,7 +244,7 @@ int work_put(struct store_worker *w, const struct store_change *c,
 void work_remove(struct store_worker *w, struct work *k)
 {
 	struct store *s = w->store;
-	uint64_t expiry_ms = k->old->expiry_ms;
+	uint64_t expiry_ms = layout_expiry_ms(k->old->expiry);
 
 	atomic_fetch_sub_explicit(&s->value_bytes, layout_value_bytes(k->old->lengths),
 				  memory_order_relaxed);

@@ -6,7 +6,7 @@
 #include "server/table/heap.h"
 
 struct layout_item *store_item_new(struct store_worker *w, const void *key, unsigned key_bytes,
-				   uint64_t value_bytes, uint64_t expiry_ms)
+				   uint64_t value_bytes, const struct layout_attributes *with)
 {
 	struct layout_item *item = heap_alloc(w->heap, layout_item_bytes(key_bytes, value_bytes));
 
@@ -16,8 +16,7 @@ struct layout_item *store_item_new(struct store_worker *w, const void *key, unsi
 	}
 	state_store(item, 0);
 	item->checksum = 0;
-	item->lengths = layout_lengths(value_bytes, key_bytes);
-	item->expiry_ms = expiry_ms;
+	item_set_head(item, key_bytes, value_bytes, with);
 	memcpy(item->data, key, key_bytes);
 	return item;
 }

@@ -47,7 +47,9 @@ static inline uint64_t item_checksum(const struct store *s, const struct layout_
 
 static inline bool item_is_expired(const struct store *s, const struct layout_item *item)
 {
-	return item->expiry_ms && item->expiry_ms <= store_clock_ms(s);
+	uint64_t expiry_ms = layout_expiry_ms(item->expiry);
+
+	return expiry_ms && expiry_ms <= store_clock_ms(s);
 }
 
 /* Versions never repeat in a table's life (protocols.md, 11). */
@@ -62,9 +64,23 @@ static inline uint64_t next_versions(struct store *s, unsigned count)
 	return atomic_fetch_add_explicit(&s->version, count ? count : 1, memory_order_relaxed) + 1;
 }
 
-/* Memory for an item, or NULL; its key, lengths and expiry are set, its state is dead. */
+static inline struct layout_attributes item_attributes(const struct layout_item *item)
+{
+	return layout_attributes(item->lengths, item->expiry);
+}
+
+/* All of its header but state and checksum. */
+static inline void item_set_head(struct layout_item *item, unsigned key_bytes,
+				 uint64_t value_bytes, const struct layout_attributes *with)
+{
+	item->lengths = layout_lengths(value_bytes, key_bytes) | layout_flags_high(with->flags);
+	item->expiry = layout_expiry(with);
+}
+
+/* Memory for an item, or NULL; its key, lengths and attributes are set, its state is dead. */
 struct layout_item *store_item_new(struct store_worker *worker, const void *key,
-				   unsigned key_bytes, uint64_t value_bytes, uint64_t expiry_ms);
+				   unsigned key_bytes, uint64_t value_bytes,
+				   const struct layout_attributes *with);
 /* What is pinned keeps its memory until it is not. */
 void store_item_delete(struct store_worker *worker, struct layout_item *item);
 /* Ends a pin; the last one of an item that was deleted frees it. */

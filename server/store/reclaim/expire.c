@@ -67,14 +67,14 @@ static bool gather(void *arg, const struct layout_item *item)
 {
 	struct page *p = arg;
 	unsigned key_bytes = layout_key_bytes(item->lengths);
-	struct page_key head = { item->expiry_ms, (uint16_t)key_bytes };
+	struct page_key head = { layout_expiry_ms(item->expiry), (uint16_t)key_bytes };
 	bool due = item_is_expired(p->store, item);
 
 	p->seen++;
 	p->due += due;
 	if (!due || p->bytes + sizeof head + key_bytes > sizeof p->data) {
-		if (item->expiry_ms)
-			expiry_seen(p->store->expiry, item->expiry_ms);
+		if (head.expiry_ms)
+			expiry_seen(p->store->expiry, head.expiry_ms);
 		return true;
 	}
 	memcpy(p->data + p->bytes, &head, sizeof head);

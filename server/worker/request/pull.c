@@ -29,6 +29,7 @@
 #include "server/worker/request/owed.h"
 #include "server/worker/request/rewrites.h"
 #include "server/worker/reply.h"
+#include "server/worker/request/attributes.h"
 
 #define CHUNK_BYTES_MAX (1ull << 20)
 #define WINDOW 4u
@@ -122,7 +123,7 @@ static void wait_more(struct pulls *s, struct pull *p, uint64_t now)
 static void apply(struct pulls *s, struct pull *p)
 {
 	const struct wire_request *q = &p->request;
-	bool append = q->op == WIRE_APPEND;
+	bool joins = compute_joins((enum wire_op)q->op);
 	struct store_result r = { 0 };
 	struct compute x;
 	struct store_change c = {
@@ -131,12 +132,12 @@ static void apply(struct pulls *s, struct pull *p)
 		.key_bytes = q->key_bytes,
 		.value = value_of(p),
 		.value_bytes = q->value_bytes,
-		.item = append ? NULL : p->item,
+		.item = joins ? NULL : p->item,
 		.token = q->token,
-		.expiry_ms = p->item->expiry_ms,
+		.with = item_attributes(p->item),
 		.version = q->version,
 		.flags = q->flags,
-		.compute = append ? &x : NULL,
+		.compute = joins ? &x : NULL,
 	};
 
 	compute_init(&x, q, NULL);
@@ -156,12 +157,12 @@ static void apply(struct pulls *s, struct pull *p)
 	if (status == STORE_COMMIT) {
 		/* The commit has what it needs of the value, and answers. */
 		owed_add(s->parts.owed, s->parts.store->commit, p->to, q, p->key, p->begun_ns);
-		if (append)
+		if (joins)
 			store_item_delete(s->parts.store, p->item);
 		pull_free(s, p);
 		return;
 	}
-	if (status != WIRE_OK || append)
+	if (status != WIRE_OK || joins)
 		store_item_delete(s->parts.store, p->item);
 	finish(s, p, (enum wire_status)status, &r);
 }
@@ -267,14 +268,15 @@ static enum request_fate refuse(struct pulls *s, struct sendq *to, const struct 
 	return REQUEST_DONE;
 }
 
-static int make_item(struct pulls *s, struct pull *p, const uint8_t *key, uint64_t expiry_ms)
+static int make_item(struct pulls *s, struct pull *p, const uint8_t *key)
 {
 	const struct wire_request *q = &p->request;
+	struct layout_attributes with = request_attributes(s->parts.server->store, q);
 	int status = WIRE_EMEMORY;
 	unsigned tries = 0;
 
 	do
-		p->item = store_item_new(s->parts.store, key, q->key_bytes, q->value_bytes, expiry_ms);
+		p->item = store_item_new(s->parts.store, key, q->key_bytes, q->value_bytes, &with);
 	while (!p->item && store_make_room(s->parts.store, (struct hash){ 0 }, tries++, &status));
 	return p->item ? WIRE_OK : status;
 }
@@ -290,8 +292,7 @@ enum request_fate pull_start(struct pulls *s, struct sendq *to,
 	p->request = *q;
 	if (!take_segments(p, segments))
 		return refuse(s, to, q, WIRE_EINVALID);
-	uint64_t expiry = q->ttl_ms ? store_clock_ms(s->parts.server->store) + q->ttl_ms : 0;
-	int status = make_item(s, p, key, expiry);
+	int status = make_item(s, p, key);
 	if (status != WIRE_OK)
 		return status == STORE_ASIDE ? REQUEST_ASIDE
 					     : refuse(s, to, q, (enum wire_status)status);

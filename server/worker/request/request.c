@@ -18,6 +18,7 @@
 #include "server/worker/conn_impl.h"
 #include "server/worker/context.h"
 #include "server/worker/fate.h"
+#include "server/worker/request/attributes.h"
 #include "server/worker/request/impl.h"
 #include "server/worker/worker_impl.h"
 
@@ -63,7 +64,6 @@ static enum request_fate answer_change(struct request *r, int status,
 static struct store_change change_of(const struct request *r)
 {
 	const struct wire_request *q = r->head;
-	uint64_t ttl = q->ttl_ms;
 
 	return (struct store_change){
 		.hash = r->hash ? *r->hash
@@ -73,7 +73,7 @@ static struct store_change change_of(const struct request *r)
 		.value = r->value,
 		.value_bytes = q->value_bytes,
 		.token = q->token,
-		.expiry_ms = ttl ? store_clock_ms(r->worker->server->store) + ttl : 0,
+		.with = request_attributes(r->worker->server->store, q),
 		.version = q->version,
 		.flags = q->flags,
 	};
@@ -118,17 +118,37 @@ static enum request_fate answer_pinned(struct request *r, const struct store_cha
 	return REQUEST_DONE;
 }
 
+/* What a reply tells of an item beside its value. */
+static void tell_item(struct wire_reply *reply, const struct store_result *result)
+{
+	reply->version = result->version;
+	reply->value_bytes = result->value_bytes;
+	reply->word = result->with.expiry_ms;
+	reply->item_flags = result->with.flags;
+	reply->item_signs = result->with.signs;
+}
+
+static enum request_fate answer_head(struct request *r, const struct store_change *key)
+{
+	struct store_result result = { 0 };
+	int status = store_head(&r->worker->store, key, &result);
+
+	if (status == STORE_ASIDE)
+		return REQUEST_ASIDE;
+	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, (enum wire_status)status);
+	if (status == WIRE_OK)
+		tell_item(reply_head(tx), &result);
+	reply_send(&r->worker->tx, tx, 0);
+	return REQUEST_DONE;
+}
+
 static enum request_fate do_get(struct request *r)
 {
 	struct store_change key = change_of(r);
 	struct store_result result = { 0 };
 
-	if (r->head->flags & WIRE_HEAD) {
-		int found = store_head(&r->worker->store, &key, &result);
-		return found == STORE_ASIDE
-			       ? REQUEST_ASIDE
-			       : answer_result(r, (enum wire_status)found, &result);
-	}
+	if (r->head->flags & WIRE_HEAD)
+		return answer_head(r, &key);
 	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
 	int status = store_get(&r->worker->store, &key, reply_payload(tx), REPLY_PAYLOAD_MAX, &result);
 	struct wire_reply *reply = reply_head(tx);
@@ -137,11 +157,8 @@ static enum request_fate do_get(struct request *r)
 		return status == STORE_ASIDE ? REQUEST_ASIDE : answer_pinned(r, &key);
 	}
 	reply->status = (uint8_t)status;
-	if (status == WIRE_OK) {
-		reply->version = result.version;
-		reply->value_bytes = result.value_bytes;
-		reply->word = result.expiry_ms;
-	}
+	if (status == WIRE_OK)
+		tell_item(reply, &result);
 	reply_send(&r->worker->tx, tx, result.value_bytes);
 	return REQUEST_DONE;
 }
@@ -237,12 +254,12 @@ static enum request_fate do_txn(struct request *r)
 static enum request_fate rewrite(struct request *r, const struct store_change *c)
 {
 	struct worker *w = r->worker;
-	uint64_t bytes = r->head->op == WIRE_APPEND ? c->value_bytes : 0;
+	uint64_t bytes = compute_joins((enum wire_op)r->head->op) ? c->value_bytes : 0;
 
 	if (!rewrites_may_begin(&w->rewrites, r->to))
 		return REQUEST_ASIDE;
 	struct layout_item *input =
-		store_item_new(&w->store, c->key, c->key_bytes, bytes, c->expiry_ms);
+		store_item_new(&w->store, c->key, c->key_bytes, bytes, &c->with);
 	if (!input)
 		return answer(r, WIRE_EMEMORY);
 	memcpy(input->data + c->key_bytes, c->value, bytes);
@@ -250,7 +267,7 @@ static enum request_fate rewrite(struct request *r, const struct store_change *c
 	return REQUEST_DONE;
 }
 
-/* WIRE_INCR, WIRE_APPEND, WIRE_TOUCH */
+/* WIRE_INCR, WIRE_APPEND, WIRE_PREPEND, WIRE_TOUCH */
 static enum request_fate do_compute(struct request *r)
 {
 	const struct wire_request *q = r->head;
@@ -414,6 +431,7 @@ static const struct {
 	[WIRE_TXN] = { do_txn, ROLE_READ, false, true, false, false }, /* one that changes something: more */
 	[WIRE_INCR] = { do_compute, ROLE_WRITE, true, true, false, false },
 	[WIRE_APPEND] = { do_compute, ROLE_WRITE, true, true, false, false },
+	[WIRE_PREPEND] = { do_compute, ROLE_WRITE, true, true, false, false },
 	[WIRE_TOUCH] = { do_compute, ROLE_WRITE, true, false, false, false },
 	[WIRE_HINTS] = { do_hints, ROLE_READ, false, true, false, false },
 	[WIRE_BACKUP] = { do_backup, ROLE_ADMIN, true, false, false, true },
@@ -435,11 +453,11 @@ static const char *check(const struct conn *c, const struct wire_request *q, uin
 	bool no_key = !ops[q->op].has_key || (ops[q->op].may_lack_key && !q->key_bytes);
 	if (no_key ? q->key_bytes != 0 : !q->key_bytes || q->key_bytes > LAYOUT_KEY_BYTES_MAX)
 		return "a key length out of bounds";
-	if (q->ttl_ms > WIRE_TTL_MS_MAX)
+	if (q->ttl_ms > (q->flags & WIRE_UNIX ? WIRE_UNIX_MS_MAX : WIRE_TTL_MS_MAX))
 		return "a time to live out of bounds";
 	uint64_t behind = bytes - sizeof *q, value = ops[q->op].has_value ? q->value_bytes : 0;
 	if (q->flags & WIRE_PULL) {
-		if ((q->op != WIRE_PUT && q->op != WIRE_APPEND) || !value || !q->segments ||
+		if ((q->op != WIRE_PUT && !compute_joins((enum wire_op)q->op)) || !value || !q->segments ||
 		    q->segments > WIRE_SEGMENTS_MAX)
 			return "a pull without a value";
 		value = q->segments * sizeof(struct wire_segment);

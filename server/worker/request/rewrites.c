@@ -72,7 +72,7 @@ void rewrites_begin(struct rewrites *s, struct sendq *to, const struct wire_requ
 		.value = input->data + q->key_bytes,
 		.value_bytes = layout_value_bytes(input->lengths),
 		.token = q->token,
-		.expiry_ms = input->expiry_ms,
+		.with = item_attributes(input),
 		.version = q->version,
 		.flags = q->flags,
 	};

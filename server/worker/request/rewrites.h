@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rewrites.h -- appends to long values, and touches of them, that are under way: one a
+ * rewrites.h -- appends and prepends to long values, and touches of them, that are under way: one a
  * connection, and a step of one of them (server/store/rewrite.h) in a worker's round.
  *
  * A worker's thread, all of it.
@@ -33,8 +33,8 @@ void rewrites_fini(struct rewrites *rewrites);
 
 /* Whether there is room for one more, of this connection. */
 bool rewrites_may_begin(const struct rewrites *rewrites, const struct sendq *to);
-/* Caller: has seen that there is room.  `input`: an item with the key, the expiry and, of an
- * append, the value to be appended; it is taken over.  The answer comes when all is done. */
+/* Caller: has seen that there is room.  `input`: an item with the key, the attributes and
+ * what is to be joined; it is taken over.  The answer comes when all is done. */
 void rewrites_begin(struct rewrites *rewrites, struct sendq *to, const struct wire_request *request,
 		    struct layout_item *input, uint64_t begun_ns);
 void rewrites_step(struct rewrites *rewrites);

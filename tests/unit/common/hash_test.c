@@ -21,7 +21,7 @@ static struct layout_item *make_item(void)
 
 	assert_non_null(item);
 	item->lengths = layout_lengths(BYTES, KEY_BYTES);
-	item->expiry_ms = 99;
+	item->expiry = 99;
 	for (unsigned i = 0; i < KEY_BYTES + BYTES; i++)
 		item->data[i] = (uint8_t)(i * i >> 3);
 	return item;

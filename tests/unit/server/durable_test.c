@@ -36,6 +36,8 @@ static struct model {
 	uint64_t bytes;
 	uint64_t version; /* 0: absent */
 	uint64_t wall_ms; /* when its time is over; 0: never */
+	uint32_t flags;
+	unsigned signs;
 } model[KEYS];
 
 static uint64_t roll(uint64_t n)
@@ -139,10 +141,14 @@ static void do_put(unsigned i)
 	c.value = value;
 	c.value_bytes = pick_bytes();
 	fill(value, c.value_bytes);
-	c.expiry_ms = ttl_ms ? store_clock_ms(f.store) + ttl_ms : 0;
+	c.with = (struct layout_attributes){ ttl_ms ? store_clock_ms(f.store) + ttl_ms : 0,
+					     (uint32_t)fixture_random(&random_state),
+					     (unsigned)roll(4) };
 	assert_int_equal(finish(store_put(&f.worker[0], &c, &r), &r), WIRE_OK);
 	remember(&model[i], &r, value, c.value_bytes);
 	model[i].wall_ms = ttl_ms ? wall_ms() + ttl_ms : 0;
+	model[i].flags = c.with.flags;
+	model[i].signs = c.with.signs;
 }
 
 static void do_remove(unsigned i)
@@ -175,7 +181,9 @@ static void do_compute(unsigned i, enum wire_op op)
 		fill(value, c.value_bytes);
 		c.value = value;
 	} else {
-		c.expiry_ms = store_clock_ms(f.store) + 7200000;
+		c.with.expiry_ms = store_clock_ms(f.store) + 7200000;
+		c.with.signs = (unsigned)roll(4);
+		c.flags = WIRE_SIGNS;
 	}
 	if (m->bytes + c.value_bytes > BYTES_MAX)
 		return;
@@ -187,7 +195,7 @@ static void do_compute(unsigned i, enum wire_op op)
 		return;
 	}
 	if (!m->version)
-		m->wall_ms = 0;
+		m->wall_ms = m->flags = m->signs = 0;
 	if (op == WIRE_INCR) {
 		remember(m, &r, x.buf, strlen((char *)x.buf));
 	} else if (op == WIRE_APPEND) {
@@ -197,6 +205,7 @@ static void do_compute(unsigned i, enum wire_op op)
 	} else {
 		remember(m, &r, NULL, m->bytes);
 		m->wall_ms = wall_ms() + 7200000;
+		m->signs = c.with.signs;
 	}
 }
 
@@ -223,7 +232,7 @@ static void do_txn(unsigned i)
 	assert_int_equal(finish(status, &r), WIRE_OK);
 	for (unsigned k = 0; k < 2; k++, r.version++) {
 		remember(&model[j[k]], &r, value[k], sizeof value[k]);
-		model[j[k]].wall_ms = 0;
+		model[j[k]].wall_ms = model[j[k]].flags = model[j[k]].signs = 0;
 	}
 	model[j[2]].version = 0;
 }
@@ -246,11 +255,14 @@ static void check(void)
 		const struct layout_item *item = (struct layout_item *)(f.table->base +
 									layout_word_offset(r.word,
 											   f.table->unit_mask));
+		assert_int_equal(r.with.flags, model[i].flags);
+		assert_int_equal(r.with.signs, model[i].signs);
+		assert_int_equal(r.with.expiry_ms, layout_expiry_ms(item->expiry));
 		if (!model[i].wall_ms) {
-			assert_int_equal(item->expiry_ms, 0);
+			assert_int_equal(r.with.expiry_ms, 0);
 			continue;
 		}
-		int64_t error = (int64_t)(item->expiry_ms - store_clock_ms(f.store)) -
+		int64_t error = (int64_t)(r.with.expiry_ms - store_clock_ms(f.store)) -
 				(int64_t)(model[i].wall_ms - wall_ms());
 		assert_in_range(error + 5000, 0, 10000);
 	}
@@ -290,7 +302,7 @@ static void test_expiry(void **state)
 		struct store_change c = change_of(KEYS + i, key);
 		c.value = "x";
 		c.value_bytes = 1;
-		c.expiry_ms = store_clock_ms(f.store) + 30;
+		c.with.expiry_ms = store_clock_ms(f.store) + 30;
 		assert_int_equal(finish(store_put(&f.worker[0], &c, &r), &r), WIRE_OK);
 	}
 	nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);

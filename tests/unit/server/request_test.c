@@ -701,7 +701,7 @@ static const struct {
 	{ "a key behind the end", { .op = WIRE_GET, .key_bytes = 9 }, 8 },
 	{ "more than is said", { .op = WIRE_GET, .key_bytes = 1 }, 2 },
 	{ "a value behind the end", { .op = WIRE_PUT, .key_bytes = 1, .value_bytes = 9 }, 9 },
-	{ "a huge value", { .op = WIRE_PUT, .key_bytes = 1, .value_bytes = ~0ull }, 1 },
+	{ "a huge value", { .op = WIRE_PUT, .key_bytes = 1, .value_bytes = UINT32_MAX }, 1 },
 	{ "a long life", { .op = WIRE_PUT, .key_bytes = 1, .ttl_ms = WIRE_TTL_MS_MAX + 1 }, 1 },
 	{ "a foreign token", { .op = WIRE_PUT, .key_bytes = 1, .token = 5 }, 1 },
 	{ "a pull of a GET", { .op = WIRE_GET, .flags = WIRE_PULL, .key_bytes = 1, .segments = 1,

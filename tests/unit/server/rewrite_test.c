@@ -110,7 +110,7 @@ static int touch(uint64_t expiry_ms, void (*between)(unsigned))
 {
 	struct store_change c = change(NULL, 0);
 
-	c.expiry_ms = expiry_ms;
+	c.with.expiry_ms = expiry_ms;
 	rewrite_init(&x, WIRE_TOUCH, &c);
 	return run(between);
 }
@@ -162,9 +162,9 @@ static void test_append_keeps_the_expiry(void **state)
 	put(LONG_BYTES);
 	uint64_t expiry = store_clock_ms(f.store) + 1000000;
 	assert_int_equal(touch(expiry, NULL), WIRE_OK);
-	assert_int_equal(item_of_key()->expiry_ms, expiry);
+	assert_int_equal(item_of_key()->expiry, expiry);
 	assert_int_equal(append(TAIL, TAIL_BYTES, NULL), WIRE_OK);
-	assert_int_equal(item_of_key()->expiry_ms, expiry);
+	assert_int_equal(item_of_key()->expiry, expiry);
 	expect(LONG_BYTES, TAIL, TAIL_BYTES);
 }
 
@@ -264,7 +264,8 @@ static void touch_once(unsigned step)
 	compute_init(&compute, &q, NULL);
 	compute.made = &made; /* its hash is of no matter here */
 	c.compute = &compute;
-	c.expiry_ms = store_clock_ms(f.store) + 7000000;
+	c.with.expiry_ms = store_clock_ms(f.store) + 7000000;
+	made.with = c.with;
 	assert_int_equal(store_put(other, &c, &r), WIRE_OK);
 }
 
@@ -274,7 +275,7 @@ static void test_a_touch_is_faster(void **state)
 	put(LONG_BYTES);
 	assert_int_equal(append(TAIL, TAIL_BYTES, touch_once), WIRE_OK);
 	expect(LONG_BYTES, TAIL, TAIL_BYTES);
-	assert_true(item_of_key()->expiry_ms > store_clock_ms(f.store) + 6000000);
+	assert_true(item_of_key()->expiry > store_clock_ms(f.store) + 6000000);
 }
 
 /* Two of one item would only make each other begin again. */

@@ -107,7 +107,8 @@ static void change(unsigned i, uint64_t number)
 	uint64_t id = stopped_id(number, c.value_bytes);
 	stopped_make(id, value);
 	if (c.value_bytes > 8000) {
-		c.item = store_item_new(w, key, c.key_bytes, c.value_bytes, 0);
+		c.item = store_item_new(w, key, c.key_bytes, c.value_bytes,
+					&(struct layout_attributes){ 0 });
 		memcpy(c.item->data + c.key_bytes, value, c.value_bytes);
 	} else {
 		c.value = value;
@@ -256,7 +257,8 @@ static void make_room(void)
 {
 	for (unsigned i = 0; i < stopped_store.workers; i++)
 		for (uint64_t bytes = 8; bytes < 320; bytes += 8)
-			assert_non_null(store_item_new(&stopped_store.worker[i], "k", 1, bytes, 0));
+			assert_non_null(store_item_new(&stopped_store.worker[i], "k", 1, bytes,
+						       &(struct layout_attributes){ 0 }));
 }
 
 static struct reader_scratches scratches_of(const struct observer *o, unsigned n)

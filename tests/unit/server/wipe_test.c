@@ -59,7 +59,7 @@ static void put_ttl(const char *key)
 	memset(value, SECRET, sizeof value);
 	c.value = value;
 	c.value_bytes = sizeof value;
-	c.expiry_ms = 1; /* over at once */
+	c.with.expiry_ms = 1; /* over at once */
 	assert_int_equal(store_put(&f.worker[0], &c, &r), WIRE_OK);
 }
 

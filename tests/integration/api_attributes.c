@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* api_attributes.c -- what is kept beside a value, by READ and by message. */
+#include <time.h>
+
+#include "tests/integration/api.h"
+
+#define FLAGS 0x80010203u
+
+static struct kvd_info look(const char *key, size_t room)
+{
+	static uint8_t value[3000000];
+	struct kvd_info info = { .size = sizeof info };
+	int rc = kvd_get_info(KEY(key), value, room, &info);
+
+	CHECK(rc == KVD_OK || rc == KVD_ESPACE);
+	CHECK((rc == KVD_OK) == (info.value_bytes <= room));
+	return info;
+}
+
+/* Of all lengths, which go different ways; twice, as the mirror knows the key then. */
+void case_attributes(void)
+{
+	static const size_t lengths[] = { 0, 5, 4000, 9000, 20000, 2000000 };
+	struct kvd_change change = { .size = sizeof change, .flags = FLAGS, .ttl_ms = 3600000,
+				     .signs = KVD_STALE | KVD_CLAIMED };
+	uint8_t *value = pattern(2000000, 7);
+	struct kvd_info info, bad = { .size = 1 };
+
+	for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+		size_t bytes = lengths[i / 2];
+		uint64_t version;
+		CHECK(kvd_put_with(KEY("a"), value, bytes, &change, &version) == KVD_OK);
+		for (size_t room = i % 2 ? bytes : 0;; room = bytes) {
+			info = look("a", room);
+			CHECK(info.value_bytes == bytes && info.version == version);
+			CHECK(info.flags == FLAGS && info.signs == (KVD_STALE | KVD_CLAIMED));
+			CHECK(info.ttl_ms > 3000000 && info.ttl_ms <= 3660000);
+			if (room == bytes)
+				break;
+		}
+		CHECK(holds("a", value, bytes));
+	}
+	CHECK(kvd_touch(KEY("a"), 0) == KVD_OK);
+	info = look("a", 0);
+	CHECK(info.flags == FLAGS && info.ttl_ms == 0);
+	CHECK(kvd_put(KEY("a"), "x", 1, NULL) == KVD_OK);
+	info = look("a", 1);
+	CHECK(info.flags == 0 && info.signs == 0);
+	CHECK(kvd_get_info(KEY("a"), NULL, 0, &bad) == KVD_EINVAL);
+	info.size = sizeof info;
+	CHECK(kvd_get_info(KEY("none"), NULL, 0, &info) == KVD_NOT_FOUND);
+	free(value);
+}
+
+/* The recipes of <kvd.h>. */
+void case_signs(void)
+{
+	const struct kvd_change invalidate = { .size = sizeof invalidate, .signs = KVD_STALE,
+					       .options = KVD_KEEP_TTL | KVD_SET_SIGNS };
+	const struct kvd_change make = { .size = sizeof make, .condition = KVD_IF_ABSENT,
+					 .signs = KVD_CLAIMED, .ttl_ms = 30000 };
+	struct kvd_change claim = { .size = sizeof claim, .condition = KVD_IF_VERSION,
+				    .options = KVD_KEEP_TTL | KVD_SET_SIGNS };
+	struct kvd_change store = { .size = sizeof store, .condition = KVD_IF_VERSION };
+	uint64_t version, won;
+
+	CHECK(kvd_put(KEY("s"), "old", 3, &version) == KVD_OK);
+	CHECK(kvd_touch_with(KEY("s"), &invalidate, &won) == KVD_OK && won > version);
+	struct kvd_info info = look("s", 10);
+	CHECK(info.signs == KVD_STALE && info.version == won && is_value("s", "old"));
+	claim.version = info.version;
+	claim.signs = info.signs | KVD_CLAIMED;
+	CHECK(kvd_touch_with(KEY("s"), &claim, &won) == KVD_OK);
+	CHECK(kvd_touch_with(KEY("s"), &claim, &version) == KVD_CONDITION && version == won);
+	CHECK(look("s", 0).signs == (KVD_STALE | KVD_CLAIMED));
+	store.version = won;
+	CHECK(kvd_put_with(KEY("s"), "new", 3, &store, &version) == KVD_OK);
+	CHECK(look("s", 0).signs == 0);
+	/* Who was overtaken. */
+	CHECK(kvd_put_with(KEY("s"), "late", 4, &store, NULL) == KVD_CONDITION);
+	store.options = KVD_OR_STALE;
+	CHECK(kvd_put_with(KEY("s"), "late", 4, &store, NULL) == KVD_OK);
+	CHECK(look("s", 0).signs == KVD_STALE && is_value("s", "late"));
+	CHECK(kvd_put_with(KEY("m"), "", 0, &make, &won) == KVD_OK);
+	CHECK(kvd_put_with(KEY("m"), "", 0, &make, &version) == KVD_CONDITION && version == won);
+	CHECK(look("m", 0).signs == KVD_CLAIMED);
+
+	/* What makes no sense. */
+	struct kvd_change bad = { .size = sizeof bad, .options = KVD_OR_STALE };
+	CHECK(kvd_put_with(KEY("s"), "", 0, &bad, NULL) == KVD_EINVAL);
+	bad = (struct kvd_change){ .size = sizeof bad, .signs = 4 };
+	CHECK(kvd_put_with(KEY("s"), "", 0, &bad, NULL) == KVD_EINVAL);
+	bad = (struct kvd_change){ .size = sizeof bad, .signs = KVD_STALE };
+	CHECK(kvd_touch_with(KEY("s"), &bad, NULL) == KVD_EINVAL);
+	CHECK(kvd_del_with(KEY("s"), &bad, NULL) == KVD_EINVAL);
+	bad = (struct kvd_change){ .size = sizeof bad, .flags = 1 };
+	CHECK(kvd_touch_with(KEY("s"), &bad, NULL) == KVD_EINVAL);
+	bad = (struct kvd_change){ .size = sizeof bad, .ttl_ms = 1, .expires_unix_ms = 1 };
+	CHECK(kvd_put_with(KEY("s"), "", 0, &bad, NULL) == KVD_EINVAL);
+	bad = (struct kvd_change){ .size = sizeof bad, .expires_unix_ms = KVD_UNIX_MS_MAX + 1 };
+	CHECK(kvd_put_with(KEY("s"), "", 0, &bad, NULL) == KVD_EINVAL);
+}
+
+void case_unix_time(void)
+{
+	struct kvd_change until = { .size = sizeof until };
+
+	until.expires_unix_ms = (uint64_t)time(NULL) * 1000 + 100000;
+	CHECK(kvd_put_with(KEY("u"), "1", 1, &until, NULL) == KVD_OK);
+	uint64_t left = look("u", 1).ttl_ms;
+	CHECK(left > 80000 && left <= 160000);
+	until.expires_unix_ms = 1; /* long ago */
+	CHECK(kvd_put_with(KEY("u"), "1", 1, &until, NULL) == KVD_OK);
+	CHECK(kvd_exists(KEY("u"), NULL) == KVD_NOT_FOUND);
+}
+
+/* Prepend of short values, and of long ones, which are made in steps. */
+void case_prepend(void)
+{
+	static const size_t lengths[] = { 0, 5, 4000, 9000, 1100000 };
+	struct kvd_change flags = { .size = sizeof flags, .flags = FLAGS };
+	uint8_t *value = pattern(2300000, 8);
+	size_t total;
+
+	for (size_t i = 0; i < 5; i++) {
+		for (size_t j = 1; j < 5; j++) {
+			size_t before = lengths[i], more = lengths[j];
+			CHECK(kvd_put_with(KEY("p"), value + more, before, &flags, NULL) == KVD_OK);
+			CHECK(kvd_prepend(KEY("p"), value, more, NULL, &total) == KVD_OK);
+			CHECK(total == before + more && holds("p", value, total));
+			CHECK(look("p", 0).flags == FLAGS);
+		}
+	}
+	CHECK(kvd_prepend(KEY("new"), "x", 1, &flags, NULL) == KVD_OK && is_value("new", "x"));
+	CHECK(look("new", 0).flags == FLAGS);
+	free(value);
+}
+
+void case_unsigned(void)
+{
+	const uint64_t initial = UINT64_MAX;
+	uint64_t n = 5;
+
+	CHECK(kvd_incr_u64(KEY("c"), 1, NULL, NULL, &n) == KVD_NOT_FOUND && n == 5);
+	CHECK(kvd_decr_u64(KEY("c"), 1, &initial, NULL, &n) == KVD_OK && n == UINT64_MAX);
+	CHECK(kvd_decr_u64(KEY("c"), UINT64_MAX - 7, &initial, NULL, &n) == KVD_OK && n == 7);
+	CHECK(is_value("c", "7                   "));
+	CHECK(kvd_incr_u64(KEY("c"), UINT64_MAX, NULL, NULL, &n) == KVD_OK && n == 6);
+	CHECK(kvd_decr_u64(KEY("c"), 10, NULL, NULL, &n) == KVD_OK && n == 0);
+	CHECK(kvd_put(KEY("c"), "-1", 2, NULL) == KVD_OK);
+	CHECK(kvd_incr_u64(KEY("c"), 1, NULL, NULL, &n) == KVD_ENUMBER);
+}
+
+static struct kvd_completion completed(int rc)
+{
+	struct kvd_completion done;
+
+	CHECK(rc == KVD_OK);
+	CHECK(kvd_poll(session, &done, 1, -1) == 1);
+	return done;
+}
+
+void case_submitted_attributes(void)
+{
+	const struct kvd_change change = { .size = sizeof change, .flags = FLAGS, .ttl_ms = 3600000 };
+	const struct kvd_change stale = { .size = sizeof stale, .signs = KVD_STALE,
+					  .options = KVD_KEEP_TTL | KVD_SET_SIGNS };
+	const uint64_t initial = 10;
+	char value[100];
+
+	CHECK(completed(kvd_submit_put_with(KEY("s"), "b", 1, &change, NULL)).result == KVD_OK);
+	CHECK(completed(kvd_submit_prepend(KEY("s"), "a", 1, NULL, NULL)).value_bytes == 2);
+	CHECK(completed(kvd_submit_touch_with(KEY("s"), &stale, NULL)).result == KVD_OK);
+	for (size_t room = 0; room <= sizeof value; room += sizeof value) {
+		struct kvd_completion c = completed(kvd_submit_get(KEY("s"), value, room, NULL));
+		CHECK(c.result == (room ? KVD_OK : KVD_ESPACE) && c.value_bytes == 2);
+		CHECK(c.flags == FLAGS && c.signs == KVD_STALE);
+		CHECK(c.ttl_ms > 3000000 && c.ttl_ms <= 3660000);
+	}
+	struct kvd_item item = { .key = "s", .key_bytes = 1, .value = value,
+				 .value_bytes_max = sizeof value };
+	CHECK(kvd_mget(session, &item, 1) == KVD_OK);
+	CHECK(item.flags == FLAGS && item.signs == KVD_STALE && item.ttl_ms > 3000000);
+	CHECK(completed(kvd_submit_decr_u64(KEY("n"), 1, &initial, NULL, NULL)).number == 10);
+	CHECK(completed(kvd_submit_decr_u64(KEY("n"), 11, NULL, NULL, NULL)).number == 0);
+	CHECK(completed(kvd_submit_incr_u64(KEY("n"), UINT64_MAX, NULL, NULL, NULL)).number == -1);
+	/* What no GET told is nothing. */
+	CHECK(completed(kvd_submit_get(KEY("none"), value, 1, NULL)).flags == 0);
+}
