@@ -5,8 +5,11 @@ import array
 import ctypes
 import mmap
 import os
+import pickle
 import threading
 import unittest
+from datetime import timedelta
+from typing import Callable
 
 import kvd
 
@@ -252,7 +255,157 @@ class Test(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "closed"):
             session.get("key")
         with self.assertRaises(TypeError):
-            self.store.get(5)  # type: ignore[arg-type]
+            self.store.get(5)  # type: ignore[call-overload]
+
+    def test_kinds_of_errors(self) -> None:
+        """Each is one of Python's own kinds too, and comes whole out of a pickle."""
+        with self.assertRaises(ConnectionError) as refused:
+            kvd.connect("127.0.0.1:1", timeout=0.5)
+        self.assertIsInstance(refused.exception, kvd.Error)
+        with self.assertRaises(ValueError):
+            self.store.put("", b"v")
+        with self.assertRaises(KeyError) as absent:
+            self.store["nobody"]
+        self.assertEqual(absent.exception.args, ("nobody",))
+        self.assertIsInstance(absent.exception, kvd.NotFound)
+        kinds = [(kvd.TimedOut, TimeoutError), (kvd.Unknown, ConnectionError),
+                 (kvd.Denied, PermissionError), (kvd.Busy, TimeoutError), (kvd.Full, MemoryError)]
+        for kind, own in kinds:
+            self.assertTrue(issubclass(kind, own) and issubclass(kind, kvd.Error))
+        self.assertEqual(str(kvd.TimedOut(-5, "words")), "words")
+        for error in (kvd.Denied(-15, "no"), kvd.ConditionFailed(7), kvd.NotFound("k")):
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(again), str(again)), (type(error), str(error)))
+            self.assertEqual(vars(again), vars(error))
+
+    def test_mapping(self) -> None:
+        self.store.update({"a": b"1"}, b=b"2", c=b"3")
+        self.store.update([(b"d", b"4")])
+        self.assertEqual(self.store.get("a", b"x"), b"1")
+        self.assertEqual(self.store.get("nobody", b"x"), b"x")
+        self.assertTrue("a" in self.store and "nobody" not in self.store and 5 not in self.store)
+        self.assertEqual(dict(self.store.items()), {b"a": b"1", b"b": b"2", b"c": b"3", b"d": b"4"})
+        self.assertEqual(sorted(self.store), [b"a", b"b", b"c", b"d"])
+        self.assertEqual(sorted(self.store.values("a")), [b"1"])
+        self.assertEqual(self.store.pop("a"), b"1")
+        self.assertEqual(self.store.pop("a", None), None)
+        with self.assertRaises(KeyError):
+            self.store.pop("a")
+        self.assertEqual(self.store.setdefault("b", b"9"), b"2")
+        self.assertEqual(self.store.setdefault("e", b"5"), b"5")
+        many = {b"many%d" % i: b"%d" % i for i in range(1000)}
+        self.store.update(many)
+        self.assertEqual(dict(self.store.items("many")), many)
+        self.assertEqual(self.store.get_many(many), list(many.values()))
+
+    def test_times(self) -> None:
+        self.store.put("short", b"v", ttl=timedelta(milliseconds=20))
+        while "short" in self.store:
+            pass
+        times: list[kvd.Time] = [0, -1, timedelta(0)]
+        for wrong in times:
+            with self.assertRaises(ValueError):
+                self.store.put("short", b"v", ttl=wrong)
+        with self.assertRaises(ValueError):
+            self.store.touch("short", 0)
+
+    def test_words(self) -> None:
+        self.assertRegex(kvd.__version__, r"^\d+\.\d+\.\d+$")
+        self.assertEqual(repr(self.store), f"<kvd.Session of {ADDR}>")
+        self.assertEqual(repr(self.store.client), f"<kvd.Client of {ADDR}>")
+        with self.store.client.register(bytearray(5000)) as registered:
+            self.assertEqual(repr(registered), "<kvd.Registered 5000 bytes>")
+        session = kvd.connect(ADDR)
+        session.close()
+        self.assertEqual(repr(session), f"<kvd.Session of {ADDR}, closed>")
+
+    def test_locks(self) -> None:
+        with self.store.lock("a", "b") as lock:
+            self.assertEqual(repr(lock), "<kvd.Lock of 2 keys, held>")
+            self.assertIsNone(lock.get("a"))
+            lock.put("a", b"x" * 100000)
+            self.assertEqual(lock.get("a"), b"x" * 100000)
+            self.assertTrue(lock.delete("a"))
+            self.assertFalse(lock.delete("a"))
+            lock.check()
+            with kvd.connect(ADDR) as other, self.assertRaises(TimeoutError):
+                other.lock("b", timeout=0).acquire()
+        with self.assertRaises(ValueError):
+            lock.get("a")
+        with self.assertRaises(ValueError):
+            self.store.lock()
+        self.store.modify("n", lambda value: (value or b"") + b"+")
+        self.store.modify("n", lambda value: (value or b"") + b"+")
+        self.assertEqual(self.store["n"], b"++")
+        self.store.modify("n", lambda value: None)
+        self.assertNotIn("n", self.store)
+
+    def test_transactions(self) -> None:
+        self.store.update({"ada": b"20", "bob": b"7"})
+        with self.store.transaction() as txn:
+            self.assertEqual((txn.get("ada"), txn.get("bob"), txn.get("eve")), (b"20", b"7", None))
+            txn.put("ada", b"15")
+            txn.put("bob", b"12")
+            self.assertEqual(txn.get("ada"), b"15")
+        self.assertEqual(self.store.get_many(["ada", "bob"]), [b"15", b"12"])
+        with self.assertRaises(kvd.Conflict):
+            with self.store.transaction() as txn:
+                txn.get("ada")
+                with kvd.connect(ADDR) as other:
+                    other.put("ada", b"1")
+                txn.put("bob", b"lost")
+        with self.assertRaises(OSError):
+            with self.store.transaction() as txn:
+                txn.delete("bob")
+                raise OSError
+        self.assertEqual(self.store["bob"], b"12")
+        tries = []
+
+        def work(txn: kvd.Transaction) -> int:
+            tries.append(txn.get("ada"))
+            if len(tries) == 1:
+                with kvd.connect(ADDR) as other:
+                    other.put("ada", b"2")
+            txn.put("ada", b"3")
+            return len(tries)
+
+        self.assertEqual(self.store.transact(work), 2)
+        self.assertEqual((tries, self.store["ada"]), ([b"1", b"2"], b"3"))
+
+    def test_fork(self) -> None:
+        """A child is told that the connection is its parent's, may make one of its own, and
+        leaves the parent's alone, however it ends."""
+        self.store["key"] = b"parent's"
+        held = self.store.lock("key").acquire()
+        registered = self.store.client.register(bytearray(5000))
+        threading.Thread(target=self.store._lock.acquire).start()  # held at the fork
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                wanted = 0
+                uses: list[Callable[[], object]] = [
+                    lambda: self.store.get("key"), self.store.client.session,
+                    lambda: held.get("key"), self.store.keys,
+                ]
+                for use in uses:
+                    try:
+                        use()
+                    except RuntimeError as e:
+                        wanted += "forked" in str(e)
+                with kvd.connect(ADDR) as own:
+                    wanted += own["key"] == b"parent's"
+                registered.close()
+                self.store.close()
+                status = 0 if wanted == 5 else 2
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        self.store._lock.release()
+        held.put("key", b"still held")
+        held.release()
+        registered.close()
+        self.assertEqual(self.store["key"], b"still held")
 
     def test_namespaces(self) -> None:
         """Tables of one server: by an argument, or behind the address."""

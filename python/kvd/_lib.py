@@ -12,7 +12,7 @@ from typing import Any
 OK, NOT_FOUND, CONDITION = 0, 1, 2
 EINVAL, ENOMEM, ECONNECT, EUNKNOWN, ETIMEDOUT = -1, -2, -3, -4, -5
 EFULL, ETOOBIG, EBUSY, EPROTOCOL, EDEVICE = -6, -7, -8, -9, -10
-ESPACE, ELOST, ENUMBER, ERANGE = -11, -12, -13, -14
+ESPACE, ELOST, ENUMBER, ERANGE, EDENIED, EDISK = -11, -12, -13, -14, -15, -16
 
 ALWAYS, IF_ABSENT, IF_PRESENT, IF_VERSION = 0, 1, 2, 3
 STALE, CLAIMED = 1, 2
@@ -85,6 +85,12 @@ class Completion(ctypes.Structure):
     ]
 
 
+class LockKey(ctypes.Structure):
+    """struct kvd_key."""
+
+    _fields_ = [("data", c_char_p), ("bytes", c_size_t)]
+
+
 EACH = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_uint64)
 
 
@@ -106,7 +112,7 @@ class Buffer(ctypes.Structure):
     ]
 
 
-_client = _session = _buffer = c_void_p
+_client = _session = _buffer = _lock = _txn = c_void_p
 _key = [c_char_p, c_size_t]
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -148,6 +154,39 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kvd_mget": (c_int, [_session, POINTER(Item), c_size_t]),
     "kvd_mput": (c_int, [_session, POINTER(Item), c_size_t, POINTER(Change)]),
     "kvd_submit_del": (c_int, [_session, *_key, c_void_p]),
+    "kvd_submit_get": (c_int, [_session, *_key, c_void_p, c_size_t, c_void_p]),
+    "kvd_submit_put_with": (
+        c_int,
+        [_session, *_key, c_void_p, c_size_t, POINTER(Change), c_void_p],
+    ),
+    "kvd_submit_del_with": (c_int, [_session, *_key, POINTER(Change), c_void_p]),
+    "kvd_submit_incr": (
+        c_int,
+        [_session, *_key, c_int64, POINTER(c_int64), POINTER(Change), c_void_p],
+    ),
+    "kvd_submit_append": (
+        c_int,
+        [_session, *_key, c_void_p, c_size_t, POINTER(Change), c_void_p],
+    ),
+    "kvd_submit_touch": (c_int, [_session, *_key, c_uint64, c_void_p]),
+    "kvd_fd": (c_int, [_session]),
+    "kvd_arm": (c_int, [_session]),
+    "kvd_backup": (c_int, [_session, c_char_p]),
+    "kvd_lock": (c_int, [_session, POINTER(LockKey), c_size_t, c_int, POINTER(_lock)]),
+    "kvd_unlock": (c_int, [POINTER(_lock)]),
+    "kvd_lock_check": (c_int, [_lock]),
+    "kvd_locked_get": (
+        c_int,
+        [_lock, *_key, c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_uint64)],
+    ),
+    "kvd_locked_put": (c_int, [_lock, *_key, c_void_p, c_size_t, POINTER(c_uint64)]),
+    "kvd_locked_del": (c_int, [_lock, *_key]),
+    "kvd_txn_new": (c_int, [_session, POINTER(_txn)]),
+    "kvd_txn_delete": (None, [POINTER(_txn)]),
+    "kvd_txn_get": (c_int, [_txn, *_key, c_void_p, c_size_t, POINTER(c_size_t)]),
+    "kvd_txn_put": (c_int, [_txn, *_key, c_void_p, c_size_t]),
+    "kvd_txn_del": (c_int, [_txn, *_key]),
+    "kvd_txn_commit": (c_int, [POINTER(_txn), POINTER(c_uint64)]),
     "kvd_poll": (c_int, [_session, POINTER(Completion), c_int, c_int]),
     "kvd_flush": (c_int, [_session]),
     "kvd_keys": (c_int, [_session, *_key, EACH, c_void_p]),

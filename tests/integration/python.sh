@@ -38,6 +38,21 @@ fi
 
 stop_kvd
 
+# One version everywhere, and a wheel that has all of the module.
+[ "$($python -c 'import kvd; print(kvd.__version__)')" = "$("$KVD_BUILD/kvcli" --version | sed 's/kvcli //')" ] ||
+	fail "the module is of another version"
+if $python -c 'import setuptools, wheel' 2>/dev/null; then
+	cp -r "$KVD_SOURCE/python" "$tmp/python"
+	(cd "$tmp/python" && PYTHONWARNINGS=ignore $python -c 'from setuptools import setup; setup()' -q bdist_wheel) \
+		>"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "the wheel"; }
+	$python -m zipfile -l "$tmp"/python/dist/kvd-*.whl >"$tmp/out" || fail "no wheel"
+	for file in "$KVD_SOURCE"/python/kvd/*; do
+		[ "${file##*/}" = __pycache__ ] || grep -q "^kvd/${file##*/} " "$tmp/out" || fail "the wheel has no ${file##*/}"
+	done
+else
+	say "without setuptools and wheel"
+fi
+
 # Users, and those of a namespace.
 umask 077
 kvd init --users "$tmp/users" >"$tmp/admin" 2>/dev/null || fail "init"
@@ -55,6 +70,7 @@ def denied(words: str = "denied", **options: str) -> None:
         kvd.connect(addr, **options)
     except kvd.Error as e:
         assert e.code == -15 and words in str(e), str(e)
+        assert isinstance(e, PermissionError)
         return
     raise SystemExit(f"let in: {options}")
 
