@@ -22,6 +22,7 @@ PermissionError, ValueError.
 
 A process that is forked from one with a client can't use that: it makes its own.
 
+`kvd.aio` is the same for asyncio.
 """
 
 from __future__ import annotations

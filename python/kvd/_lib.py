@@ -168,6 +168,10 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int,
         [_session, *_key, c_void_p, c_size_t, POINTER(Change), c_void_p],
     ),
+    "kvd_submit_prepend": (
+        c_int,
+        [_session, *_key, c_void_p, c_size_t, POINTER(Change), c_void_p],
+    ),
     "kvd_submit_touch": (c_int, [_session, *_key, c_uint64, c_void_p]),
     "kvd_fd": (c_int, [_session]),
     "kvd_arm": (c_int, [_session]),

@@ -31,7 +31,7 @@ $python "$KVD_SOURCE/python/test_kvd.py" >"$tmp/out" 2>&1 || { cat "$tmp/out"; f
 tail -n 3 "$tmp/out"
 
 # What the README shows, on this kvd instead of the default address.
-sed "s|kvd.connect() |kvd.connect('$KVD_ADDR') |" "$KVD_SOURCE/python/README.md" >"$tmp/README.md"
+sed "s|kvd.connect() |kvd.connect('$KVD_ADDR') |; s|aio.connect()|aio.connect('$KVD_ADDR')|" "$KVD_SOURCE/python/README.md" >"$tmp/README.md"
 if $python -c 'import numpy' 2>/dev/null; then
 	$python -m doctest -o ELLIPSIS "$tmp/README.md" >"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "python/README.md"; }
 fi
@@ -90,7 +90,8 @@ $python "$tmp/users.py" "$tmp/admin" "$tmp/ada" >"$tmp/out" 2>&1 || { cat "$tmp/
 stop_kvd
 
 if $python -m mypy --version >/dev/null 2>&1; then
-	(cd "$KVD_SOURCE/python" && $python -m mypy --cache-dir "$tmp/mypy" --strict kvd test_kvd.py) ||
+	(cd "$KVD_SOURCE/python" && $python -m mypy --cache-dir "$tmp/mypy" --strict kvd test_kvd.py \
+		test_aio.py test_aio_killed.py) ||
 		fail "mypy --strict"
 else
 	say "without mypy"
