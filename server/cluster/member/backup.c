@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A member that is not primary: promises, beginnings, the seal, and the way in by a copy. */
+#include "server/cluster/member/backup.h"
+
+#include <string.h>
+
+#include "server/cluster/member/act.h"
+
+static const struct config_member *primary(const struct member *m)
+{
+	return &m->known.set[0];
+}
+
+/* ---------------------------------------------------------------- taking over */
+void member_seal(struct member *m, struct member_actions *actions)
+{
+	m->state = MEMBER_SEALED;
+	m->epoch_order = m->resolve_order = 0;
+	m->seal_order = member_order(m, MEMBER_SEAL, MEMBER_NONE, actions);
+}
+
+/* Itself, and all of the set but the one that is gone. */
+static void propose_self(struct member *m, uint64_t now_ns, struct member_actions *actions)
+{
+	struct config c = { .reign = m->known.epoch + 1, .count = 1, .set = { m->self } };
+
+	for (unsigned i = 1; i < m->known.count; i++)
+		if (!config_is_same(&m->known.set[i], &m->self))
+			c.set[c.count++] = m->known.set[i];
+	member_propose(m, &c, now_ns, actions);
+}
+
+static void ask(struct member *m, uint64_t now_ns, struct member_actions *actions)
+{
+	m->asked = member_number(m);
+	m->asked_ns = now_ns;
+	member_send(m, primary(m), &(struct member_message){ .kind = MEMBER_OPEN,
+		    .number = m->asked }, actions);
+}
+
+void member_tick_backup(struct member *m, uint64_t now_ns, struct member_actions *actions)
+{
+	if (m->state == MEMBER_SEALED) {
+		if (!m->seal_order && m->is_reached && member_may_propose(m, now_ns))
+			propose_self(m, now_ns, actions);
+		return;
+	}
+	if (m->state != MEMBER_BACKING || m->epoch_order)
+		return;
+	if (m->is_reached && !m->is_unfit &&
+	    (m->is_gone || now_ns >= m->heard_ns + MEMBER_SILENCE_NS))
+		member_seal(m, actions);
+	else if (!m->is_ready && !m->resolve_order &&
+		 (!m->asked || now_ns >= m->asked_ns + MEMBER_ASK_NS))
+		ask(m, now_ns, actions);
+}
+
+/* --------------------------------------------------------------------- events */
+static void promise(struct member *m, uint64_t number, uint64_t now_ns,
+		    const struct config_member *to, struct member_actions *actions)
+{
+	if (number)
+		promise_make(&m->promise, now_ns);
+	member_send(m, to, &(struct member_message){ .kind = MEMBER_PROMISE, .number = number },
+		    actions);
+}
+
+static void heartbeat(struct member *m, uint64_t now_ns, const struct config_member *from,
+		      const struct member_message *msg, struct member_actions *actions)
+{
+	struct member_action *a;
+
+	if (msg->epoch < m->known.epoch || m->state == MEMBER_SEALED) {
+		promise(m, 0, now_ns, from, actions);
+		return;
+	}
+	if ((m->state != MEMBER_BACKING && m->state != MEMBER_JOINING) ||
+	    !config_is_same(from, primary(m)))
+		return;
+	m->heard_ns = now_ns;
+	m->is_gone = false;
+	promise(m, msg->number, now_ns, from, actions);
+	if (!msg->visible)
+		return;
+	a = member_act(actions, MEMBER_VISIBLE);
+	a->epoch = msg->epoch;
+	a->number = msg->visible;
+}
+
+static void say_joined(struct member *m, struct member_actions *actions)
+{
+	member_send(m, primary(m), &(struct member_message){ .kind = MEMBER_JOINED,
+		    .number = m->copy }, actions);
+}
+
+static void join(struct member *m, uint64_t now_ns, const struct member_message *msg,
+		 struct member_actions *actions)
+{
+	if (m->state != MEMBER_OUT && m->state != MEMBER_JOINING)
+		return;
+	if (m->state == MEMBER_JOINING && msg->number == m->copy) {
+		if (!m->resolve_order && m->self.incarnation)
+			say_joined(m, actions);
+		return;
+	}
+	m->state = MEMBER_JOINING;
+	m->copy = msg->number;
+	m->heard_ns = now_ns;
+	m->is_gone = false;
+	m->self.incarnation = 0;
+	m->epoch_order = m->resolve_order = m->seal_order = 0;
+	member_act(actions, MEMBER_EMPTY);
+}
+
+void member_emptied(struct member *m, uint64_t incarnation, uint64_t now_ns,
+		    struct member_actions *actions)
+{
+	if (m->state != MEMBER_JOINING)
+		return;
+	m->self.incarnation = incarnation;
+	m->heard_ns = now_ns;
+	member_order(m, MEMBER_EPOCH, MEMBER_BACKUP, actions);
+	m->resolve_order = member_order(m, MEMBER_RESOLVE, MEMBER_BACKUP, actions);
+}
+
+void member_heard_backup(struct member *m, uint64_t now_ns, const char *name,
+			 const struct member_message *msg, struct member_actions *actions)
+{
+	struct config_member from = { .incarnation = msg->from };
+
+	strncpy(from.name, name, sizeof from.name - 1);
+	if (msg->kind == MEMBER_HEARTBEAT) {
+		heartbeat(m, now_ns, &from, msg, actions);
+		return;
+	}
+	if (msg->epoch != m->known.epoch || !m->known.count || !config_is_same(&from, primary(m)))
+		return;
+	if (msg->kind == MEMBER_JOIN) {
+		join(m, now_ns, msg, actions);
+	} else if (m->state == MEMBER_BACKING && m->asked && msg->number == m->asked) {
+		m->asked = 0;
+		m->begun = msg->number;
+		m->heard_ns = now_ns;
+		m->resolve_order = member_order(m, MEMBER_RESOLVE, MEMBER_BACKUP, actions);
+		actions->of[actions->count - 1].number = msg->number;
+	}
+}
+
+void member_obeyed_backup(struct member *m, uint64_t order, uint64_t now_ns,
+			  struct member_actions *actions)
+{
+	if (order == m->epoch_order) {
+		m->epoch_order = 0;
+		if (m->state == MEMBER_BACKING)
+			ask(m, now_ns, actions);
+	} else if (order == m->seal_order) {
+		m->seal_order = 0;
+		member_tick_backup(m, now_ns, actions);
+	} else if (order == m->resolve_order) {
+		m->resolve_order = 0;
+		if (m->state == MEMBER_JOINING) {
+			say_joined(m, actions);
+		} else if (m->state == MEMBER_BACKING) {
+			m->is_ready = true;
+			member_send(m, primary(m), &(struct member_message){ .kind = MEMBER_BEGUN,
+				    .number = m->begun }, actions);
+		}
+	}
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* server/cluster/member: event by event, what it wants done, and what it does not yet. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "server/cluster/member/backup.h"
+#include "server/cluster/member/join.h"
+#include "server/cluster/member/member.h"
+#include "server/cluster/member/peers.h"
+#include "server/cluster/member/primary.h"
+
+#define MS 1000000ull
+#define LIFE 0x11feull
+#define A 0xa1u
+#define B 0xb2u
+#define C 0xc3u
+
+static struct member m;
+static struct member_actions acts;
+static uint64_t now;
+
+static struct config config(uint64_t epoch, uint64_t reign, uint64_t writer, const char *names)
+{
+	struct config c = { .epoch = epoch, .reign = reign, .writer = writer };
+
+	for (; *names; names++) {
+		c.set[c.count].name[0] = *names;
+		c.set[c.count++].incarnation = *names == 'a' ? A : *names == 'b' ? B : C;
+	}
+	return c;
+}
+
+/* The first of that kind since the last event; NULL: it is not wanted. */
+static const struct member_action *wants(enum member_action_kind kind)
+{
+	for (unsigned i = 0; i < acts.count; i++)
+		if (acts.of[i].kind == kind)
+			return &acts.of[i];
+	return NULL;
+}
+
+static const struct member_message *sends(enum member_message_kind kind, const char *to)
+{
+	for (unsigned i = 0; i < acts.count; i++)
+		if (acts.of[i].kind == MEMBER_SEND && acts.of[i].message.kind == kind &&
+		    !strcmp(acts.of[i].peer, to))
+			return &acts.of[i].message;
+	return NULL;
+}
+
+static void read_config(struct config c)
+{
+	acts.count = 0;
+	member_config(&m, now, &c, &acts);
+}
+
+static void tick(uint64_t later_ms)
+{
+	now += later_ms * MS;
+	acts.count = 0;
+	member_tick(&m, now, 0, &acts);
+}
+
+static void obey(uint64_t order)
+{
+	assert_true(order);
+	acts.count = 0;
+	member_obeyed(&m, order, now, &acts);
+}
+
+static void hear(const char *from, uint64_t incarnation, struct member_message message)
+{
+	message.from = incarnation;
+	message.epoch = message.epoch ? message.epoch : m.known.epoch;
+	message.to = message.kind == MEMBER_JOIN ? 0 : m.self.incarnation;
+	acts.count = 0;
+	member_heard(&m, now, from, &message, &acts);
+}
+
+static void start(void)
+{
+	now = 1000 * MS;
+	acts.count = 0;
+	member_start(&m, &(struct config_member){ "b", B }, LIFE, now, &acts);
+	assert_non_null(wants(MEMBER_READ));
+	member_reached(&m, true);
+}
+
+/* A backup of epoch 1, whose primary is silent, up to where it is named by its own write. */
+static void take_over(void)
+{
+	const struct member_action *a;
+
+	start();
+	read_config(config(1, 1, 1, "abc"));
+	assert_int_equal(m.state, MEMBER_BACKING);
+	obey(m.epoch_order);
+	assert_non_null(sends(MEMBER_OPEN, "a"));
+	tick(99);
+	assert_null(wants(MEMBER_SEAL));
+	tick(1);
+	assert_non_null(wants(MEMBER_SEAL));
+	tick(1);
+	assert_null(wants(MEMBER_WRITE)); /* a worker may still acknowledge */
+	obey(m.seal_order);
+	a = wants(MEMBER_WRITE);
+	assert_non_null(a);
+	assert_int_equal(a->config.epoch, 2);
+	assert_int_equal(a->config.reign, 2);
+	assert_int_equal(a->config.count, 2);
+	assert_string_equal(a->config.set[0].name, "b");
+	assert_string_equal(a->config.set[1].name, "c");
+	read_config(config(2, 2, LIFE, "bc"));
+	assert_int_equal(m.state, MEMBER_TAKING);
+	assert_int_equal(wants(MEMBER_EPOCH)->role, MEMBER_PRIMARY);
+	member_wrote(&m, now, NULL, &acts);
+}
+
+static void c_begins(void)
+{
+	hear("c", C, (struct member_message){ .kind = MEMBER_OPEN, .number = 77 });
+	assert_int_equal(sends(MEMBER_BEGIN, "c")->number, 77);
+	hear("c", C, (struct member_message){ .kind = MEMBER_BEGUN, .number = 76 });
+	assert_null(wants(MEMBER_BEGUN_BY));
+	hear("c", C, (struct member_message){ .kind = MEMBER_BEGUN, .number = 77 });
+	assert_non_null(wants(MEMBER_BEGUN_BY));
+}
+
+static void settled(void)
+{
+	acts.count = 0;
+	member_settled(&m, m.known.epoch, now, &acts);
+}
+
+/* It began at 1000 ms, and has to count as having promised just then. */
+static void test_what_serving_waits_for(void **state)
+{
+	(void)state;
+	take_over();
+	hear("c", C, (struct member_message){ .kind = MEMBER_OPEN, .number = 70 });
+	assert_null(sends(MEMBER_BEGIN, "c")); /* its own workers are not of the epoch */
+	obey(m.epoch_order);
+	settled();
+	c_begins();
+	assert_null(wants(MEMBER_SERVE));
+	now = 1000 * MS + LEASE_NS - 1;
+	tick(0);
+	assert_null(wants(MEMBER_SERVE));
+	now++;
+	tick(0);
+	assert_non_null(wants(MEMBER_SERVE));
+	assert_int_equal(m.state, MEMBER_TAKING);
+	tick(60);
+	assert_int_equal(sends(MEMBER_HEARTBEAT, "c")->number, 0); /* no lease is asked for */
+	obey(m.serve_order);
+	assert_int_equal(m.state, MEMBER_SERVING);
+	assert_false(member_may_answer(&m, now));
+	tick(0);
+	assert_int_equal(sends(MEMBER_HEARTBEAT, "c")->number, m.round.number);
+	assert_int_equal(wants(MEMBER_WORDS)->words.g, 0);
+	hear("c", C, (struct member_message){ .kind = MEMBER_PROMISE, .number = m.round.number });
+	assert_int_equal(wants(MEMBER_WORDS)->words.g, m.round.number);
+	assert_true(member_may_answer(&m, now));
+	assert_int_equal(member_left_ns(&m, now), LEASE_GOOD_NS);
+}
+
+/* C is heard of, so that it is not left out. */
+static void keep_c(uint64_t later_ms)
+{
+	for (uint64_t i = 0; i < later_ms; i += 50) {
+		hear("c", C, (struct member_message){ .kind = MEMBER_PROMISE,
+						      .number = m.round.number });
+		tick(50);
+	}
+}
+
+static void test_not_begun(void **state)
+{
+	(void)state;
+	take_over();
+	obey(m.epoch_order);
+	settled();
+	keep_c(400);
+	assert_null(wants(MEMBER_SERVE));
+	c_begins();
+	assert_non_null(wants(MEMBER_SERVE));
+}
+
+static void test_not_settled(void **state)
+{
+	(void)state;
+	take_over();
+	obey(m.epoch_order);
+	c_begins();
+	keep_c(400);
+	assert_null(wants(MEMBER_SERVE));
+	acts.count = 0;
+	member_settled(&m, 1, now, &acts); /* of another epoch */
+	assert_null(wants(MEMBER_SERVE));
+	settled();
+	assert_non_null(wants(MEMBER_SERVE));
+}
+
+/* Serving, with C as its only backup. */
+static void serve(void)
+{
+	take_over();
+	obey(m.epoch_order);
+	c_begins();
+	settled();
+	keep_c(400);
+	obey(m.serve_order);
+	tick(0);
+	hear("c", C, (struct member_message){ .kind = MEMBER_PROMISE, .number = m.round.number });
+	assert_true(member_may_answer(&m, now));
+}
+
+static void test_sealed_promises_nothing(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(1, 1, 1, "abc"));
+	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 5 });
+	assert_int_equal(sends(MEMBER_PROMISE, "a")->number, 5);
+	assert_int_equal(m.promise.until_ns, now + LEASE_NS);
+	obey(m.epoch_order);
+	tick(100);
+	assert_int_equal(m.state, MEMBER_SEALED);
+	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 6 });
+	assert_int_equal(sends(MEMBER_PROMISE, "a")->number, 0);
+	assert_int_equal(m.promise.until_ns, now - 100 * MS + LEASE_NS);
+	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .epoch = 2, .number = 6 });
+	assert_non_null(wants(MEMBER_READ));
+}
+
+/* Without the agreement nobody seals: a shard whose members live goes on. */
+static void test_agreement_away(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(1, 1, 1, "abc"));
+	obey(m.epoch_order);
+	member_reached(&m, false);
+	tick(500);
+	assert_int_equal(m.state, MEMBER_BACKING);
+}
+
+/* What it finds itself named by may be of a life before. */
+static void test_a_life_before(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(4, 4, LIFE - 1, "bc"));
+	assert_int_equal(m.state, MEMBER_SEALED);
+	obey(m.seal_order);
+	assert_int_equal(wants(MEMBER_WRITE)->config.reign, 5);
+	/* Handed, and not behind what it read as a backup. */
+	start();
+	struct config c = config(4, 4, 1, "bac");
+	c.is_handed = true;
+	read_config(c);
+	assert_int_equal(m.state, MEMBER_SEALED);
+}
+
+static void test_handed(void **state)
+{
+	struct config c = config(4, 4, 1, "bac");
+
+	(void)state;
+	start();
+	read_config(config(3, 1, 1, "abc"));
+	c.is_handed = true;
+	read_config(c);
+	assert_int_equal(m.state, MEMBER_TAKING);
+	assert_int_equal(m.wait_ns, 0);
+}
+
+/* A write of unknown outcome is sent again, until a later epoch is read. */
+static void test_unknown_outcome(void **state)
+{
+	(void)state;
+	serve();
+	tick(100);
+	assert_string_equal(wants(MEMBER_WRITE)->config.set[0].name, "b");
+	assert_int_equal(wants(MEMBER_WRITE)->config.count, 1);
+	assert_int_equal(wants(MEMBER_WRITE)->config.reign, 2);
+	tick(100);
+	assert_null(wants(MEMBER_WRITE));
+	acts.count = 0;
+	member_wrote(&m, now, NULL, &acts);
+	assert_non_null(wants(MEMBER_READ));
+	tick(50);
+	assert_non_null(wants(MEMBER_WRITE));
+	read_config(config(3, 2, LIFE, "b"));
+	assert_int_equal(m.state, MEMBER_SERVING);
+	assert_int_equal(wants(MEMBER_EPOCH)->bits, 0);
+	member_wrote(&m, now, NULL, &acts);
+	read_config(config(4, 4, 1, "ca"));
+	assert_int_equal(m.state, MEMBER_OUT);
+	assert_non_null(wants(MEMBER_STOP));
+	assert_false(member_may_answer(&m, now));
+}
+
+static void test_promote(void **state)
+{
+	(void)state;
+	serve();
+	assert_false(member_promote(&m, "a", now));
+	assert_true(member_promote(&m, "c", now));
+	assert_int_equal(m.state, MEMBER_LEAVING);
+	assert_int_equal(member_left_ns(&m, now), 0);
+	assert_true(member_may_answer(&m, now));
+	keep_c(200);
+	assert_null(wants(MEMBER_HOLD));
+	keep_c(50);
+	assert_non_null(wants(MEMBER_HOLD));
+	tick(1);
+	assert_null(wants(MEMBER_WRITE));
+	obey(m.hold_order);
+	tick(1);
+	const struct config *c = &wants(MEMBER_WRITE)->config;
+	assert_string_equal(c->set[0].name, "c");
+	assert_true(c->is_handed);
+	assert_int_equal(c->reign, 3);
+	assert_false(member_may_answer(&m, now));
+}
+
+static void invite_a(void)
+{
+	serve();
+	assert_false(member_invite(&m, "c", now));
+	assert_true(member_invite(&m, "a", now));
+	keep_c(50);
+	assert_int_equal(sends(MEMBER_JOIN, "a")->number, m.copy);
+	hear("a", 0xa2, (struct member_message){ .kind = MEMBER_JOINED, .number = m.copy });
+	assert_non_null(wants(MEMBER_COPY));
+	assert_int_equal(member_place(&m, "a", 0xa2), m.joiner);
+}
+
+static void keep_both(uint64_t later_ms)
+{
+	for (uint64_t i = 0; i < later_ms; i += 50) {
+		hear("a", 0xa2, (struct member_message){ .kind = MEMBER_PROMISE,
+							 .number = m.round.number });
+		keep_c(50);
+	}
+}
+
+static void test_a_joiner(void **state)
+{
+	(void)state;
+	invite_a();
+	acts.count = 0;
+	member_copied(&m, now, &acts);
+	assert_null(wants(MEMBER_WRITE)); /* leases from before it promised */
+	keep_both(300);
+	assert_true(m.is_naming);
+	assert_int_equal(m.joiner >= 0, 1);
+	member_wrote(&m, now, NULL, &acts);
+	/* It is silent, and may be named: the same set takes the version. */
+	keep_c(150);
+	const struct member_action *a = wants(MEMBER_WRITE);
+	assert_true(m.joiner >= 0);
+	assert_true(!a || a->config.count == 2);
+	read_config(config(3, 2, LIFE, "bc"));
+	assert_int_equal(m.joiner, -1);
+}
+
+static void test_a_joiner_given_up(void **state)
+{
+	(void)state;
+	invite_a();
+	member_gone(&m, "a");
+	keep_c(50);
+	assert_int_equal(m.joiner, -1);
+}
+
+static void test_a_failed_disk(void **state)
+{
+	(void)state;
+	serve();
+	acts.count = 0;
+	member_failed(&m, &acts);
+	assert_non_null(wants(MEMBER_STOP));
+	assert_non_null(wants(MEMBER_SEAL));
+	obey(m.seal_order);
+	tick(100);
+	assert_null(wants(MEMBER_WRITE));
+}
+
+/* The other side of a join. */
+static void test_it_joins(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(1, 1, 1, "a"));
+	assert_int_equal(m.state, MEMBER_OUT);
+	hear("a", A, (struct member_message){ .kind = MEMBER_JOIN, .number = 9 });
+	assert_non_null(wants(MEMBER_EMPTY));
+	acts.count = 0;
+	member_emptied(&m, 0xb3, now, &acts);
+	assert_int_equal(wants(MEMBER_EPOCH)->role, MEMBER_BACKUP);
+	obey(m.resolve_order);
+	assert_int_equal(sends(MEMBER_JOINED, "a")->number, 9);
+	assert_int_equal(sends(MEMBER_JOINED, "a")->from, 0xb3);
+	hear("a", A, (struct member_message){ .kind = MEMBER_JOIN, .number = 9 });
+	assert_null(wants(MEMBER_EMPTY));
+	assert_non_null(sends(MEMBER_JOINED, "a"));
+	tick(1000);
+	assert_int_equal(m.state, MEMBER_OUT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_serving_waits_for),
+		cmocka_unit_test(test_not_begun),
+		cmocka_unit_test(test_not_settled),
+		cmocka_unit_test(test_sealed_promises_nothing),
+		cmocka_unit_test(test_agreement_away),
+		cmocka_unit_test(test_a_life_before),
+		cmocka_unit_test(test_handed),
+		cmocka_unit_test(test_unknown_outcome),
+		cmocka_unit_test(test_promote),
+		cmocka_unit_test(test_a_joiner),
+		cmocka_unit_test(test_a_joiner_given_up),
+		cmocka_unit_test(test_a_failed_disk),
+		cmocka_unit_test(test_it_joins),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
