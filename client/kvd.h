@@ -532,6 +532,14 @@ int kvd_fd(kvd_session *session);
 int kvd_arm(kvd_session *session);
 
 /*
+ * 1: the session is connected, for all that it knows without waiting.  0: it is not, and the
+ * next call would connect again, for which it waits up to the client's time-out.  A loop
+ * that must not wait takes the completions that are left, and gives such a session to a
+ * thread that may, for a kvd_ping().
+ */
+int kvd_connected(const kvd_session *session);
+
+/*
  * Many keys in one call, posted with as few doorbells as the session's depth lets.
  * Each item gets its own result, as of kvd_get and kvd_put_with; the order in which
  * they are executed is open, also for items of the same key.  The call returns the

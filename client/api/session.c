@@ -135,6 +135,11 @@ const char *kvd_session_error(const kvd_session *session)
 	return session->engine.health.err.text;
 }
 
+int kvd_connected(const kvd_session *session)
+{
+	return health_is_good(&session->engine.health);
+}
+
 void kvd_session_counters(const kvd_session *session, struct kvd_counters *counters)
 {
 	*counters = session->engine.counters;

@@ -95,7 +95,7 @@ void case_events(void)
 	char value[32];
 
 	CHECK(fd.fd >= 0 && kvd_fd(session) == fd.fd);
-	CHECK(kvd_arm(session) == 0);
+	CHECK(kvd_arm(session) == 0 && kvd_connected(session) == 1);
 	/* On, if need be, until it had to wait for the descriptor once. */
 	for (uint64_t all = size; done < all; all += done == all && !slept && all < 1000 * size) {
 		while (submitted < all) {

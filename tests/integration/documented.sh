@@ -19,7 +19,8 @@ has_all() {
 	done
 }
 
-for page in kvd.8 kvcli.1 kvbench.1; do
+for page in kvd.8 kvcli.1 kvbench.1 kvfront.8; do
+	[ -x "$KVD_BUILD/${page%.*}" ] || [ $page != kvfront.8 ] || continue # built without libevent
 	[ -e "$KVD_SOURCE/doc/$page" ] || fail "no page $page"
 	program=$KVD_BUILD/${page%.*}
 	[ -n "$(options_of "$program")" ] || fail "${page%.*} --help lists no options"

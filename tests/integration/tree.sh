@@ -7,7 +7,7 @@ cd "$KVD_SOURCE" || fail "no source"
 bad=0
 complain() { echo "$*"; bad=1; }
 
-for file in $(find common server client bench tests -name '*.[ch]'); do
+for file in $(find common server client bench front tests -name '*.[ch]'); do
 	grep -Eqs "(^|[[:space:]])${file%.[ch]}(\.[ch])?([[:space:]]|\$)" */Makemodule.am ||
 		complain "$file stands in no Makemodule.am"
 	head -n 1 "$file" | grep -q 'SPDX-License-Identifier: BSD-2-Clause' || complain "$file: no SPDX line"
@@ -28,8 +28,8 @@ if git -C "$KVD_SOURCE" rev-parse --show-toplevel 2>/dev/null | grep -qxF "$KVD_
 	[ -z "$(git ls-files -i -c --exclude-standard)" ] || complain "hidden by .gitignore: $(git ls-files -i -c --exclude-standard)"
 fi
 # A feature is in config.h, so that what sees it is made again when it changes.
-for file in $(grep -rlwE 'HAVE_(ROCKSDB|LIBEDIT|LIBMICROHTTPD|HIREDIS|LIBMEMCACHED)|WITH_SOFTVERBS|PACKAGE_VERSION' \
-	common server client bench --include='*.[ch]'); do
+for file in $(grep -rlwE 'HAVE_(ROCKSDB|LIBEDIT|LIBEVENT|LIBMICROHTTPD|HIREDIS|LIBMEMCACHED)|WITH_SOFTVERBS|PACKAGE_VERSION' \
+	common server client bench front --include='*.[ch]'); do
 	grep -q '^#include "config.h"' "$file" || complain "$file asks for a feature and does not include config.h"
 done
 for file in tests/integration/*.sh tests/lib/*.sh quickstart runtests; do

@@ -171,7 +171,7 @@ need_packages() {
 
 packages_build="gcc libc6-dev make autoconf automake libtool pkg-config libibverbs-dev
 	librdmacm-dev libjemalloc-dev libxxhash-dev libsodium-dev libnuma-dev libedit-dev
-	libmicrohttpd-dev librocksdb-dev"
+	libmicrohttpd-dev librocksdb-dev libevent-dev"
 
 # -------------------------------------------------------------------- builds
 
@@ -180,7 +180,7 @@ jobs=$(nproc 2>/dev/null || echo 2)
 bootstrap_needed() {
 	local f
 	[ -x "$top/configure" ] && [ -e "$top/Makefile.in" ] || return 0
-	for f in configure.ac Makefile.am m4/kvd.m4 common server client bench tests doc; do
+	for f in configure.ac Makefile.am m4/kvd.m4 common server client bench front tests doc; do
 		[ -d "$top/$f" ] && f=$f/Makemodule.am
 		[ "$top/$f" -nt "$top/Makefile.in" ] && return 0
 	done
@@ -195,7 +195,7 @@ prepare() {
 # The optional libraries that configure would find now, and their versions.
 libraries() {
 	local module
-	for module in cmocka hiredis libmemcached libmicrohttpd rocksdb libedit; do
+	for module in cmocka hiredis libmemcached libmicrohttpd rocksdb libedit libevent_core; do
 		echo "$module $(pkg-config --modversion "$module" 2>/dev/null)"
 	done
 }
