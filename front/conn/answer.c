@@ -146,7 +146,7 @@ static void add_key(struct head *h, const struct request *r)
 static void add_ttl(struct head *h, const struct request *r, bool touched)
 {
 	int64_t left = touched ? submit_seconds_left(r->command.exptime)
-		       : r->ttl_ms ? (int64_t)((r->ttl_ms + 999) / 1000) : -1;
+		       : r->ttl_ms ? (int64_t)((r->ttl_ms + 500) / 1000) : -1;
 
 	if (left < 0)
 		add_text(h, "-1");

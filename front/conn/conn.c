@@ -40,17 +40,35 @@ static bool has_answer(const struct conn *c)
 	return c->first && c->first->state == REQUEST_DONE;
 }
 
+/* Whether it is the error of one of a line's keys: then it is the answer to the whole line. */
+static bool fails_keys(const struct request *r)
+{
+	return r->command.verb >= VERB_GET && r->command.verb <= VERB_GATS &&
+	       (r->outcome == OUTCOME_TEXT || r->outcome == OUTCOME_ERROR);
+}
+
+/* Whether it is passed over, for an earlier one has failed. */
+static bool skip(struct conn *c)
+{
+	bool skips = c->skips;
+
+	if (skips)
+		c->skips = !c->first->ends_keys;
+	else
+		c->skips = fails_keys(c->first);
+	return skips;
+}
+
 /* Those in front that are there, as far as there is room. */
 static bool answer(struct conn *c)
 {
 	bool any = false;
 
 	while (has_answer(c)) {
-		if (!c->mute) {
-			if (!output_has_room(&c->out))
-				break;
+		if (!c->mute && !output_has_room(&c->out))
+			break;
+		if (!skip(c) && !c->mute)
 			answer_write(c->first, &c->out);
-		}
 		request_pop(c);
 		any = true;
 	}

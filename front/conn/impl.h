@@ -133,6 +133,7 @@ struct request {
 	enum outcome outcome;
 	bool is_change;
 	bool is_barrier;
+	bool ends_keys;   /* the end of a line of keys */
 	bool has_won;     /* the right to renew */
 	uint8_t rounds;   /* of lookups that others' changes overtook */
 	uint8_t key_bytes;
@@ -187,6 +188,7 @@ struct conn {
 	bool mute;       /* nobody takes answers any more */
 	bool closing;    /* no further line: close when all is answered */
 	bool authorised;
+	bool skips;      /* up to the end of a line of keys, of which one has failed */
 
 	enum input_state input;
 	char *in; /* in loop->scratch, or in `kept` */

@@ -113,13 +113,20 @@ static struct request *add_request(struct conn *c, const struct command *command
 	return r;
 }
 
-static void add_text(struct conn *c, const char *text)
+static void add_line(struct conn *c, const char *text, bool ends_keys)
 {
 	static const struct command none = { .verb = VERB_NONE };
 	struct request *r = add_request(c, &none);
 
-	if (r)
-		request_end_text(r, text);
+	if (!r)
+		return;
+	r->ends_keys = ends_keys;
+	request_end_text(r, text);
+}
+
+static void add_text(struct conn *c, const char *text)
+{
+	add_line(c, text, false);
 }
 
 /* Starts it, or has it wait for an earlier one. */
@@ -286,7 +293,7 @@ static bool take_key(struct conn *c)
 	if (!key.bytes && end) {
 		consume(c, (size_t)(end + 1 - c->in));
 		c->input = INPUT_LINE;
-		add_text(c, "END");
+		add_line(c, "END", true);
 		return true;
 	}
 	if (key.bytes > COMMAND_KEY_BYTES_MAX) {

@@ -83,18 +83,4 @@ END
 stop_front
 stop_kvd
 
-# The script is memcached's word.
-if command -v memcached >/dev/null; then
-	user=$( [ "$(id -u)" != 0 ] || echo "-u root" )
-	# shellcheck disable=SC2086 # words or none
-	start memcached $user -s "$tmp/memcached.sock"
-	memcached_pid=$pid front_log=/dev/null
-	listens() { [ -S "$tmp/memcached.sock" ]; }
-	wait_for listens || fail "memcached"
-	case $(memcached -V) in
-	*' 1.6.1'[89]* | *' 1.6.2'[0-9]*) TALK_TO=$tmp/memcached.sock talk text ;;
-	*) say "$(memcached -V): another version, which may say other words" ;;
-	esac
-	kill "$memcached_pid"
-	wait_exit "$memcached_pid"
-fi
+against_memcached text

@@ -47,3 +47,21 @@ talk_lines() {
 	cat >"$tmp/lines.talk"
 	talk "$tmp/lines.talk"
 }
+
+# against_memcached SCRIPT...: where memcached is here, the scripts are right of it, too.
+against_memcached() {
+	local user=() log=$front_log memcached_pid
+	command -v memcached >/dev/null || return 0
+	[ "$(id -u)" != 0 ] || user=(-u root)
+	start memcached ${user[@]+"${user[@]}"} -s "$tmp/memcached.sock"
+	memcached_pid=$pid front_log=/dev/null
+	memcached_listens() { [ -S "$tmp/memcached.sock" ]; }
+	wait_for memcached_listens || fail "memcached doesn't start"
+	case $(memcached -V) in
+	*' 1.6.18') TALK_TO=$tmp/memcached.sock talk "$@" ;;
+	*) say "$(memcached -V): another version, which may say other words" ;;
+	esac
+	front_log=$log
+	kill "$memcached_pid"
+	wait_exit "$memcached_pid"
+}
