@@ -9,7 +9,6 @@
 #include "front/conn/output.h"
 #include "front/conn/submit.h"
 #include "front/protocol/base64.h"
-#include "front/store/lacks.h"
 
 #define LINE_END "\r\n"
 
@@ -166,16 +165,16 @@ static void add_flag(struct head *h, const struct request *r, char flag, bool to
 	bool item = r->outcome == OUTCOME_OK && is_reading(r->command.verb);
 	bool get = item && r->command.verb == VERB_META_GET;
 
-	if (!(strchr("kOb", flag) || (flag == 'c' && r->outcome == OUTCOME_OK &&
+	if (!(strchr("kO", flag) || (flag == 'c' && r->outcome == OUTCOME_OK &&
 				      r->command.verb != VERB_META_DELETE) ||
 	      (flag == 't' && item) || (strchr("fshl", flag) && get)))
-		return;
-	if (flag == 'b' && !memchr(r->command.meta.order, 'k', r->command.meta.count))
 		return;
 	add(h, blank_flag, 2);
 	switch (flag) {
 	case 'k':
 		add_key(h, r);
+		if (r->command.meta.base64)
+			add_text(h, " b");
 		break;
 	case 'O':
 		add(h, r->command.meta.opaque, r->command.meta.opaque_bytes);

@@ -5,7 +5,6 @@
 
 #include "front/conn/request.h"
 #include "front/conn/submit.h"
-#include "front/store/lacks.h"
 
 /* A key that others change all the while is looked at so often. */
 #define ROUNDS_MAX 16u
@@ -95,8 +94,8 @@ static void got(struct request *r, const struct kvd_completion *end)
 	r->value_bytes = end->value_bytes;
 	r->version = end->version;
 	r->ttl_ms = end->ttl_ms;
-	r->flags = LACKS_FLAGS(end);
-	r->signs = LACKS_SIGNS(end);
+	r->flags = end->flags;
+	r->signs = end->signs;
 	count(r->loop, COUNTER_get_hits);
 	if (may_claim(r))
 		go(r, STEP_CLAIM);
@@ -266,9 +265,6 @@ static void failed(struct request *r, int result, const char *why)
 		break;
 	case KVD_EUNKNOWN:
 		request_end_error(r, "the change may or may not have been made: kvd did not answer");
-		break;
-	case LACKS_RESULT:
-		request_end_text(r, "SERVER_ERROR not supported by this kvd");
 		break;
 	case KVD_EBUSY:
 		request_end_error(r, "kvd was too busy and did nothing; try again");

@@ -3,10 +3,9 @@
 
 #include <time.h>
 
-#include "front/store/lacks.h"
-
 /* Up to a month an exptime counts from now, above it is Unix time. */
 #define RELATIVE_S_MAX (60 * 60 * 24 * 30)
+#define UNIX_S_MAX ((int64_t)(KVD_UNIX_MS_MAX / 1000))
 
 int64_t submit_seconds_left(int64_t exptime)
 {
@@ -47,63 +46,6 @@ static void set_condition(struct kvd_change *change, const struct request *r)
 		change->condition = KVD_IF_VERSION;
 	change->version = c->cas;
 }
-
-#if LACKS
-
-/* What can be done with a libkvd that lacks the rest. */
-static void set_expiry(struct kvd_change *change, int64_t exptime)
-{
-	int64_t left = submit_seconds_left(exptime);
-
-	change->ttl_ms = left < 0 ? 0 : left ? (uint64_t)left * 1000 : 1;
-}
-
-static int put(kvd_session *s, struct request *r, struct kvd_change *change)
-{
-	if (r->command.flags || r->command.meta.invalidates)
-		return LACKS_RESULT;
-	set_condition(change, r);
-	set_expiry(change, r->command.exptime);
-	return kvd_submit_put_with(s, r->key, r->key_bytes, r->value.at, r->value_bytes, change, r);
-}
-
-static int add_to(kvd_session *s, struct request *r, struct kvd_change *change)
-{
-	if (r->command.verb == VERB_PREPEND || r->command.meta.mode == 'P')
-		return LACKS_RESULT;
-	set_condition(change, r);
-	return kvd_submit_append(s, r->key, r->key_bytes, r->value.at, r->value_bytes, change, r);
-}
-
-static int touch(kvd_session *s, struct request *r, struct kvd_change *change)
-{
-	if (r->command.verb == VERB_META_DELETE)
-		return LACKS_RESULT;
-	set_expiry(change, r->command.exptime);
-	return kvd_submit_touch(s, r->key, r->key_bytes, change->ttl_ms, r);
-}
-
-static int add_number(kvd_session *s, struct request *r, struct kvd_change *change)
-{
-	(void)s;
-	(void)r;
-	(void)change;
-	return LACKS_RESULT;
-}
-
-static int claim(kvd_session *s, struct request *r, struct kvd_change *change)
-{
-	return add_number(s, r, change);
-}
-
-static int vivify(kvd_session *s, struct request *r, struct kvd_change *change)
-{
-	return add_number(s, r, change);
-}
-
-#else
-
-#define UNIX_S_MAX ((int64_t)(KVD_UNIX_MS_MAX / 1000))
 
 /* An exptime as kvd has it; one that is negative is over. */
 static void set_expiry(struct kvd_change *change, int64_t exptime)
@@ -187,8 +129,6 @@ static int vivify(kvd_session *s, struct request *r, struct kvd_change *change)
 	set_expiry(change, m->has_ttl ? r->command.exptime : m->vivify);
 	return kvd_submit_put_with(s, r->key, r->key_bytes, "", 0, change, r);
 }
-
-#endif
 
 static int delete(kvd_session *s, struct request *r, struct kvd_change *change)
 {

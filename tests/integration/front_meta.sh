@@ -7,8 +7,8 @@
 
 start_kvd --memory 64M
 start_front -t 2
-talk meta meta
+talk meta meta numbers signs
 TALK_TO=127.0.0.1:$FRONT_PORT talk meta
 stop_front
 stop_kvd
-against_memcached meta
+against_memcached meta numbers signs
