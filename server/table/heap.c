@@ -32,6 +32,7 @@ struct heap {
 	struct slabs *slabs;
 	const struct size_classes *classes;
 	bool wipes;
+	bool may_waste; /* the next heap_alloc */
 	struct magazine magazine[SIZE_CLASSES_MAX];
 };
 
@@ -93,11 +94,11 @@ static void *pop(struct magazine *m)
 }
 
 /* The magazine is empty. */
-static void *fill(struct heap *h, unsigned class, bool may_grow)
+static void *fill(struct heap *h, unsigned class, enum slabs_grow grow)
 {
 	struct magazine *m = &h->magazine[class];
 
-	m->count = (uint16_t)slabs_take(h->slabs, class, m->slot, (m->max + 1u) / 2, may_grow);
+	m->count = (uint16_t)slabs_take(h->slabs, class, m->slot, (m->max + 1u) / 2, grow);
 	return pop(m);
 }
 
@@ -111,7 +112,7 @@ static void *alloc_longer(struct heap *h, unsigned class)
 	for (unsigned i = class + 1; !slot && i < h->classes->count && c[i].slot_bytes <= bytes_max; i++) {
 		slot = pop(&h->magazine[i]);
 		if (!slot)
-			slot = fill(h, i, false);
+			slot = fill(h, i, SLABS_GROW_NOT);
 	}
 	return slot;
 }
@@ -121,7 +122,7 @@ static void *alloc_slot(struct heap *h, unsigned class)
 	void *slot = pop(&h->magazine[class]);
 
 	if (!slot)
-		slot = fill(h, class, true);
+		slot = fill(h, class, SLABS_GROW);
 	return slot ? slot : alloc_longer(h, class);
 }
 
@@ -139,7 +140,16 @@ void *heap_alloc(struct heap *heap, size_t bytes)
 		return ptr;
 	/* What it keeps of other classes may be what is missing. */
 	heap_trim(heap);
-	return try_alloc(heap, bytes);
+	ptr = try_alloc(heap, bytes);
+	if (ptr == NULL && heap->may_waste && !is_of_pages(bytes))
+		ptr = fill(heap, size_class_of(heap->classes, bytes), SLABS_GROW_ANY);
+	heap->may_waste = false;
+	return ptr;
+}
+
+void heap_allow_waste(struct heap *heap)
+{
+	heap->may_waste = true;
 }
 
 static void wipe(const struct heap *heap, void *ptr, size_t bytes)
@@ -189,12 +199,13 @@ void heap_trim(struct heap *heap)
 		empty(heap, &heap->magazine[i], 0);
 }
 
-void *heap_alloc_packed(struct heap *heap, size_t bytes)
+void *heap_alloc_packed(struct heap *heap, size_t bytes, bool may_grow)
 {
+	enum slabs_grow grow = may_grow ? SLABS_GROW : SLABS_GROW_NOT;
 	void *slot;
 
 	if (is_of_pages(bytes) ||
-	    !slabs_take(heap->slabs, size_class_of(heap->classes, bytes), &slot, 1, false))
+	    !slabs_take(heap->slabs, size_class_of(heap->classes, bytes), &slot, 1, grow))
 		return NULL;
 	return slot;
 }

@@ -34,6 +34,9 @@ void heap_free(struct heap *heap, void *ptr, size_t bytes);
 /* Items from that many bytes on are of whole pages. */
 #define HEAP_PAGES_BYTES_MIN (SIZE_CLASS_BYTES_MAX + 1u)
 
+/* The next heap_alloc may take a run of pages of which much is wasted: rather than none. */
+void heap_allow_waste(struct heap *heap);
+
 /* What heap_alloc(bytes) reserves at least. */
 size_t heap_usable_bytes(const struct heap *heap, size_t bytes);
 /* What an item has that stands there: more where it was longer once, or no shorter slot was
@@ -43,8 +46,9 @@ size_t heap_room_bytes(const struct heap *heap, const void *ptr, size_t bytes);
 /* Gives back the free slots that it keeps.  heap_alloc does it itself before it gives up. */
 void heap_trim(struct heap *heap);
 
-/* heap_alloc and heap_free past what it keeps; the former without a slab more: NULL. */
-void *heap_alloc_packed(struct heap *heap, size_t bytes);
+/* heap_alloc and heap_free past what it keeps; the former, unless may_grow, without a slab
+ * more: NULL. */
+void *heap_alloc_packed(struct heap *heap, size_t bytes, bool may_grow);
 void heap_free_packed(struct heap *heap, void *ptr, size_t bytes);
 
 #endif

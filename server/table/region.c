@@ -333,6 +333,14 @@ void region_free(struct region *region, void *addr, size_t bytes)
 	pthread_mutex_unlock(&region->lock);
 }
 
+size_t region_longest_bytes(struct region *region)
+{
+	pthread_mutex_lock(&region->lock);
+	size_t pages = region->level[region->levels - 1]->longest;
+	pthread_mutex_unlock(&region->lock);
+	return pages * REGION_PAGE_BYTES;
+}
+
 void region_set_reserve(struct region *r, size_t bytes)
 {
 	r->reserve_bytes = bytes;

@@ -37,6 +37,9 @@ bool region_has_spare(const struct region *region, size_t bytes);
 /* Whether an empty region could hold so much beside the reserve. */
 bool region_may_spare(const struct region *region, size_t bytes);
 
+/* Of the longest run of free pages. */
+size_t region_longest_bytes(struct region *region);
+
 /* What is freed in it is zeroed; to be said before the first heap is made. */
 void region_set_wipe(struct region *region);
 bool region_wipes(const struct region *region);

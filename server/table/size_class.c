@@ -10,7 +10,7 @@
  * what a slab of fewer pages may waste more than the best one; the first slabs' tail. */
 #define GROWTH 92u
 #define TOLERANCE 8u
-#define TAIL_FIRST 512u
+#define TAIL_FIRST 256u
 #define WHOLE 4096u
 #define BOOKS_BYTES 48u /* of a slab */
 

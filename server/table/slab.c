@@ -8,8 +8,7 @@
  * ones: so those that are sparse become empty by themselves, and what is moved out of one
  * does not go into the next that is emptied.
  *
- * The first slabs of a class are of few pages.  Where the region has no run that is long
- * enough, a shorter slab with a longer tail will do.
+ * The first slabs of a class are of few pages; so is one where the region has no longer run.
  */
 #include "server/table/slab.h"
 
@@ -224,19 +223,23 @@ static void *get_pages(struct slabs *s, unsigned pages)
 }
 
 /* A run for a slab of the class: of *pages. */
-static void *get_run(struct slabs *s, unsigned class, unsigned *pages)
+static void *get_run(struct slabs *s, unsigned class, enum slabs_grow grow, unsigned *pages)
 {
 	const struct size_class *c = &s->classes.class[class];
 	bool is_first = s->list[class].pages < FIRST_SLABS * c->pages;
-	const unsigned wanted[] = { is_first ? c->pages_first : c->pages, c->pages_first, c->pages_min };
 	void *run = NULL;
 
-	for (unsigned i = 0; i < 3 && !run; i++) {
-		*pages = wanted[i];
-		if (i == 0 || wanted[i] < wanted[i - 1])
-			run = get_pages(s, wanted[i]);
-	}
-	return run;
+	*pages = c->pages;
+	if (!is_first)
+		run = get_pages(s, *pages);
+	if (run)
+		return run;
+	*pages = c->pages_first;
+	run = get_pages(s, *pages);
+	if (run || grow != SLABS_GROW_ANY)
+		return run;
+	*pages = c->pages_min;
+	return get_pages(s, *pages);
 }
 
 static void set_all_free(uint64_t *bits, unsigned slots)
@@ -248,11 +251,11 @@ static void set_all_free(uint64_t *bits, unsigned slots)
 }
 
 /* Caller: has the class' lock. */
-static bool add_slab(struct slabs *s, unsigned class)
+static bool add_slab(struct slabs *s, unsigned class, enum slabs_grow grow)
 {
 	struct list *l = &s->list[class];
 	unsigned pages;
-	const uint8_t *run = get_run(s, class, &pages);
+	const uint8_t *run = get_run(s, class, grow, &pages);
 
 	if (!run)
 		return false;
@@ -314,15 +317,16 @@ static uint32_t fullest(const struct list *l)
 	return 0;
 }
 
-unsigned slabs_take(struct slabs *s, unsigned class, void **slot, unsigned count, bool may_grow)
+unsigned slabs_take(struct slabs *s, unsigned class, void **slot, unsigned count,
+		    enum slabs_grow grow)
 {
 	struct list *l = &s->list[class];
 	unsigned n = 0;
 	uint32_t number;
 
 	pthread_mutex_lock(&l->lock);
-	if (may_grow && !fullest(l))
-		add_slab(s, class);
+	if (grow != SLABS_GROW_NOT && !fullest(l))
+		add_slab(s, class, grow);
 	while (n < count && (number = fullest(l)) != 0) {
 		struct slab *b = &s->slab[number];
 		n += take_from(s, b, slot + n, count - n);

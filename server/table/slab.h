@@ -29,12 +29,16 @@ void slabs_delete(struct slabs **slabs);
 
 const struct size_classes *slabs_classes(const struct slabs *slabs);
 
+/* Whether a slab is added if no slot is free; SLABS_GROW_ANY: also one that is as short as a
+ * slot, with any tail. */
+enum slabs_grow { SLABS_GROW_NOT, SLABS_GROW, SLABS_GROW_ANY };
+
 /*
  * Takes up to `count` free slots of a class; how many there were.  Slots of full slabs come
- * first.  may_grow: a slab is added if none is free.
+ * first.
  */
 unsigned slabs_take(struct slabs *slabs, unsigned class, void **slot, unsigned count,
-		    bool may_grow);
+		    enum slabs_grow grow);
 /* Gives slots back, of any class.  None of them may be free. */
 void slabs_give(struct slabs *slabs, void *const *slot, unsigned count);
 

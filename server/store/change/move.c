@@ -40,10 +40,11 @@ unsigned store_peek_key(const struct layout_item *item, size_t slot_bytes, uint6
 }
 
 /* A copy of the item elsewhere, of the same version, dead as yet; or NULL. */
-static struct layout_item *copy_packed(struct store_worker *w, const struct layout_item *old)
+static struct layout_item *copy_packed(struct store_worker *w, const struct layout_item *old,
+				       bool may_grow)
 {
 	uint64_t bytes = item_bytes(old), version = layout_state_version(old->state);
-	struct layout_item *item = heap_alloc_packed(w->heap, bytes);
+	struct layout_item *item = heap_alloc_packed(w->heap, bytes, may_grow);
 
 	if (!item)
 		return NULL;
@@ -53,7 +54,8 @@ static struct layout_item *copy_packed(struct store_worker *w, const struct layo
 	return item;
 }
 
-enum store_moved store_move(struct store_worker *w, struct layout_item *old, size_t slot_bytes)
+enum store_moved store_move(struct store_worker *w, struct layout_item *old, size_t slot_bytes,
+			    bool may_grow)
 {
 	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
 	struct store_change c = { .key = key, .key_bytes = store_peek_key(old, slot_bytes, key) };
@@ -68,7 +70,7 @@ enum store_moved store_move(struct store_worker *w, struct layout_item *old, siz
 		work_leave_unchanged(w, &k);
 		return STORE_MOVED_NOT;
 	}
-	struct layout_item *item = copy_packed(w, old);
+	struct layout_item *item = copy_packed(w, old, may_grow);
 	if (!item) {
 		work_leave_unchanged(w, &k);
 		return STORE_MOVED_NOWHERE;

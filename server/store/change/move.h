@@ -9,7 +9,8 @@
 
 /*
  * Moves an item that stands in a slot of slot_bytes, if one does, to another slot: same
- * version, same value.  Its slab is held (slab.h), so the other slot is not of it.
+ * version, same value.  Its slab is held (slab.h), so the other slot is not of it.  may_grow:
+ * also to a slab that is added for it.
  */
 enum store_moved {
 	STORE_MOVED,
@@ -17,7 +18,7 @@ enum store_moved {
 	STORE_MOVED_NOWHERE, /* there is no place for it */
 };
 enum store_moved store_move(struct store_worker *worker, struct layout_item *item,
-			    size_t slot_bytes);
+			    size_t slot_bytes, bool may_grow);
 
 /* The key of what seems to be a live item in a slot, by words; its bytes, 0: it is none.
  * Only the index knows whether it is that key's. */

@@ -3,8 +3,9 @@
  * Happy path: an allocation fails, or little memory is left, and a round begins.  A worker
  * goes through its part of the region's pages, from the last to the first, and empties the
  * slabs that are less full than their class is on average: no slot of such a slab is taken
- * any more, its items are moved to other slabs, and its pages are the region's.  And again,
- * until little is to be gained.  When all workers are through, the round is over.
+ * any more, its items are moved to other slabs, and its pages are the region's.  Where the
+ * free pages are in pieces the last slabs are emptied, however full, into new ones before
+ * them.  And again, until little is to be gained.  When all workers are through, the round is over.
  *
  * A slab knows which of its slots are taken.  Whether an item stands in one is decided by the
  * index: it does if its key's entry names it, under the key's mark and locks.  What else a
@@ -34,6 +35,10 @@
 /* A round begins above 7/8 of the region, if so much was freed since the last one. */
 #define FREED_PART 64u
 #define FREED_MIN (256u << 10)
+/* Of a cache: so much freed, so much wasted; looked at every so many times. */
+#define CACHE_FREED_PART 16u
+#define CACHE_WASTE_PART 10u
+#define CACHE_ASKED_EVERY 64u
 /* Of the pages so many in turn are one worker's. */
 #define SHARE_PAGES 64u
 
@@ -47,6 +52,8 @@ struct compact_worker {
 	struct slab_held slab; /* that it empties; number 0: none */
 	unsigned slot;         /* of it, where to go on */
 	unsigned moved;        /* out of it */
+	unsigned asked;
+	bool may_grow;         /* its items may go to a new slab */
 	bool is_full[SIZE_CLASSES_MAX]; /* nowhere to move its items */
 };
 
@@ -216,11 +223,24 @@ static void begin_pass(struct store_worker *w)
 }
 
 /* A fiftieth is left: the last is the dearest. */
+static bool is_worth(uint64_t gain, uint64_t all)
+{
+	return gain > all / 50 + (64u << 10);
+}
+
+/* What is free of the region is in pieces: of the longest one slabs can be made. */
+static bool is_torn(const struct table *t)
+{
+	uint64_t all = t->bytes - t->heap_offset, free = all - region_used_bytes(t->region);
+
+	return is_worth(free - region_longest_bytes(t->region), all);
+}
+
 static bool is_worth_it(struct store_worker *w)
 {
 	uint64_t all, gain = to_gain(w->store->table->slabs, &all);
 
-	return gain > all / 50 + (64u << 10);
+	return is_worth(gain, all) || is_torn(w->store->table);
 }
 
 static void end_pass(struct store_worker *w, uint64_t now_ns)
@@ -231,6 +251,19 @@ static void end_pass(struct store_worker *w, uint64_t now_ns)
 		begin_pass(w);
 	else
 		leave_round(w, now_ns);
+}
+
+bool compact_is_better(struct store_worker *w)
+{
+	const struct table *t = w->store->table;
+	uint64_t memory = t->bytes - t->heap_offset, all;
+
+	if (!w->compact || ++w->compact->asked % CACHE_ASKED_EVERY ||
+	    freed_since(w->store) < memory / CACHE_FREED_PART)
+		return false;
+	uint64_t gain = to_gain(t->slabs, &all) + memory - region_used_bytes(t->region) -
+			region_longest_bytes(t->region);
+	return gain > memory / CACHE_WASTE_PART;
 }
 
 static void begin_worker_round(struct store_worker *w, uint64_t now_ns)
@@ -247,13 +280,18 @@ static void begin_worker_round(struct store_worker *w, uint64_t now_ns)
 		leave_round(w, now_ns);
 }
 
-/* Less full than the average of its class, and the others have room for what it holds. */
+/*
+ * The other slabs of its class have room for what it holds, and it is less full than they are
+ * on average; or all are nearly full, and then the last are emptied, so that what becomes free
+ * is side by side.
+ */
 static bool is_sparse(struct store_worker *w, const struct slab_held *slab)
 {
 	struct slab_use use = slabs_use(w->store->table->slabs, slab->class);
 
-	return !w->compact->is_full[slab->class] && slab->taken * use.slots <= use.taken * slab->slots &&
-	       use.slots - use.taken >= slab->slots;
+	return !w->compact->is_full[slab->class] && use.slots - use.taken >= slab->slots &&
+	       (slab->taken * use.slots <= use.taken * slab->slots ||
+		use.taken > use.slots / 8 * 7);
 }
 
 /* Of the slab that it holds: moves some items elsewhere. */
@@ -269,7 +307,8 @@ static void drain(struct store_worker *w)
 		if (!slab_held_is_taken(slab, i))
 			continue;
 		enum store_moved how = store_move(
-			w, (struct layout_item *)(slab->addr + i * slab->slot_bytes), slab->slot_bytes);
+			w, (struct layout_item *)(slab->addr + i * slab->slot_bytes), slab->slot_bytes,
+			c->may_grow);
 		if (how == STORE_MOVED_NOWHERE) {
 			c->is_full[slab->class] = true;
 			c->slot = slab->slots;
@@ -278,6 +317,24 @@ static void drain(struct store_worker *w)
 	}
 	if (c->slot == slab->slots)
 		c->gained += let_go(w);
+}
+
+/* Much of it is wasted, and a better one could be made. */
+static bool is_wasteful(const struct store_worker *w, const struct slab_held *slab)
+{
+	const struct table *t = w->store->table;
+	const struct size_class *c = &slabs_classes(t->slabs)->class[slab->class];
+
+	return slab->bytes < c->pages_first * (uint64_t)REGION_PAGE_BYTES &&
+	       region_longest_bytes(t->region) >= c->pages_first * (uint64_t)REGION_PAGE_BYTES;
+}
+
+/* It stands where no page would be used if all of them were side by side. */
+static bool is_beyond(const struct table *t, const struct slab_held *slab)
+{
+	uint64_t at = table_offset(t, slab->addr) - t->heap_offset;
+
+	return at >= region_used_bytes(t->region) && is_torn(t);
 }
 
 static bool is_mine(const struct store_worker *w, size_t page)
@@ -298,7 +355,8 @@ static void find_sparse(struct store_worker *w, uint64_t now_ns)
 		if (!slabs_look(t->slabs, --c->page, &slab))
 			continue;
 		c->page = (size_t)(slab.addr - (uint8_t *)region_page(t->region, 0)) / REGION_PAGE_BYTES;
-		if (!is_mine(w, c->page) || !is_sparse(w, &slab) ||
+		c->may_grow = is_wasteful(w, &slab) || is_beyond(t, &slab);
+		if (!is_mine(w, c->page) || (!c->may_grow && !is_sparse(w, &slab)) ||
 		    !slabs_hold(t->slabs, c->page, &c->slab))
 			continue;
 		c->slot = c->moved = 0;

@@ -31,6 +31,12 @@ void compact_leave(struct store_worker *worker);
  */
 bool compact_may_help(struct store_worker *worker);
 
+/*
+ * Of a cache that finds no room: whether so much of the memory is wasted that items are to be
+ * moved rather than removed.  At most once while a sixteenth of the memory is freed.
+ */
+bool compact_is_better(struct store_worker *worker);
+
 /* Whether items are being moved. */
 bool compact_is_busy(const struct compact *compact);
 

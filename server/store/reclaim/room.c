@@ -15,9 +15,14 @@ bool store_make_room(struct store_worker *w, struct hash hash, unsigned tries, i
 	struct index_spot spot;
 
 	if (!s->evict) {
-		if (*status == WIRE_EMEMORY && compact_may_help(w))
+		if (*status != WIRE_EMEMORY)
+			return false;
+		if (compact_may_help(w)) {
 			*status = STORE_ASIDE;
-		return false;
+			return false;
+		}
+		heap_allow_waste(w->heap);
+		return !tries;
 	}
 	if (*status == WIRE_ECROWDED) {
 		index_lock(s->index, hash, &spot);
@@ -29,12 +34,15 @@ bool store_make_room(struct store_worker *w, struct hash hash, unsigned tries, i
 	}
 	/* What was removed is being made room of. */
 	uint64_t bytes = w->missing_bytes;
-	bool moving = compact_is_busy(s->compact) && compact_may_help(w);
+	bool moving = (compact_is_busy(s->compact) || (!tries && compact_is_better(w))) &&
+		      compact_may_help(w);
 	unsigned max = bytes < HEAP_PAGES_BYTES_MIN ? ROOM_TRIES_MAX : ROOM_TRIES_PAGES_MAX;
 	if (!region_may_spare(s->table->region, bytes))
 		return false;
-	if (!moving && tries < max && evict_make_room(w, bytes))
+	if (!moving && tries < max && evict_make_room(w, bytes)) {
+		heap_allow_waste(w->heap);
 		return true;
+	}
 	compact_may_help(w);
 	*status = STORE_ASIDE;
 	return false;
