@@ -311,6 +311,16 @@ int kvd_touch_with(kvd_session *session, const void *key, size_t key_bytes,
 		   const struct kvd_change *change, uint64_t *version);
 
 /*
+ * Touches a key and gets its value: a message, and a READ behind its answer.  Results of
+ * either; KVD_NOT_FOUND and KVD_CONDITION as of kvd_touch_with, and the value is of the
+ * touch, or of a change that came after it.  Of the submitted one KVD_EUNKNOWN: the key may
+ * have been touched.
+ */
+int kvd_get_touch(kvd_session *session, const void *key, size_t key_bytes,
+		  const struct kvd_change *change, void *value, size_t value_bytes_max,
+		  struct kvd_info *info);
+
+/*
  * Registered buffers: memory that values are sent from and READ into without a copy
  * and without registering it for each call.  Whatever part of it is given to a call
  * as a value, or as a piece of one, is recognised by its address.  (Values so short
@@ -375,6 +385,9 @@ int kvd_submit_prepend(kvd_session *session, const void *key, size_t key_bytes,
 		       void *tag);
 int kvd_submit_touch_with(kvd_session *session, const void *key, size_t key_bytes,
 			  const struct kvd_change *change, void *tag);
+int kvd_submit_get_touch(kvd_session *session, const void *key, size_t key_bytes,
+			 const struct kvd_change *change, void *value, size_t value_bytes_max,
+			 void *tag);
 int kvd_submit_append(kvd_session *session, const void *key, size_t key_bytes,
 		      const void *value, size_t value_bytes, const struct kvd_change *change,
 		      void *tag);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/api/async.h"
+#include "client/get/get.h"
 #include "client/op/engine.h"
 #include "client/op/operation.h"
 #include "client/op/request.h"
@@ -455,6 +456,39 @@ int kvd_submit_touch_with(kvd_session *s, const void *key, size_t key_bytes,
 	int rc = ask_touch(s, change, &ask);
 
 	return rc ? rc : submit(s, key, key_bytes, &ask, tag);
+}
+
+int kvd_get_touch(kvd_session *s, const void *key, size_t key_bytes,
+		  const struct kvd_change *change, void *value, size_t value_bytes_max,
+		  struct kvd_info *info)
+{
+	struct call_time *t = &session_engine(s)->time;
+	bool outermost = call_begin(t);
+	int rc = info->size == sizeof *info ? kvd_touch_with(s, key, key_bytes, change, NULL)
+					    : KVD_OK; /* kvd_get_info() says what is wrong */
+
+	if (rc == KVD_OK)
+		rc = kvd_get_info(s, key, key_bytes, value, value_bytes_max, info);
+	call_end(t, outermost);
+	return rc;
+}
+
+int kvd_submit_get_touch(kvd_session *s, const void *key, size_t key_bytes,
+			 const struct kvd_change *change, void *value, size_t value_bytes_max,
+			 void *tag)
+{
+	const struct iovec all = { value, value_bytes_max };
+	struct ask ask;
+	struct op *op;
+	int rc = ask_touch(s, change, &ask);
+
+	if (!rc)
+		rc = session_submit(s, &touch_get_class, key, key_bytes, tag, &op);
+	if (!rc)
+		rc = get_start_touched(op, &ask.request, &all, 1);
+	if (!rc)
+		request_submitted(op);
+	return rc;
 }
 
 int kvd_submit_touch(kvd_session *s, const void *key, size_t key_bytes, uint64_t ttl_ms, void *tag)

@@ -441,6 +441,41 @@ static void reply(struct op *op, const uint8_t *payload)
 
 const struct op_class get_class = { .advance = advance, .reply = reply };
 
+/* The touch is answered, or the GET that follows it. */
+static void reply_touched(struct op *op, const uint8_t *payload)
+{
+	const struct wire_reply *r = &op->out.reply;
+
+	if (r->op != WIRE_TOUCH) {
+		reply(op, payload);
+		return;
+	}
+	request_learn(op, payload);
+	op->out.version = r->version;
+	if (r->status == WIRE_OK)
+		start(op, GET_PLAIN);
+	else
+		op_done(op, request_result(op->engine, op->key_bytes, r->status));
+}
+
+const struct op_class touch_get_class = {
+	.advance = advance, .reply = reply_touched, .changes = true
+};
+
+int get_start_touched(struct op *op, const struct wire_request *touch, const struct iovec *iov,
+		      int count)
+{
+	int rc = op_set_value(op, iov, count);
+
+	if (!rc)
+		rc = request_send(op, touch, 0);
+	if (rc)
+		op_free(op);
+	else
+		op->engine->counters.changes++;
+	return rc;
+}
+
 struct get *gets_new(struct engine *e)
 {
 	struct get *gets = calloc(e->depth, sizeof *gets);

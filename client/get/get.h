@@ -12,6 +12,7 @@ struct get;
 struct iovec;
 struct op;
 struct op_class;
+struct wire_request;
 
 /* Under this, copying a value is cheaper than scattering it. */
 #define SCATTER_BYTES_MIN 1024u
@@ -23,6 +24,7 @@ enum get_how {
 };
 
 extern const struct op_class get_class;
+extern const struct op_class touch_get_class; /* a touch, then a GET */
 
 /* What the GETs of an engine's operations need, one for each: freed by free().  NULL
  * without memory. */
@@ -31,6 +33,10 @@ struct get *gets_new(struct engine *e);
 /* Begins a GET into the caller's memory; `how` of enum get_how.  KVD_EINVAL with a sentence:
  * that are too many pieces, and the operation is free. */
 int get_start(struct op *op, unsigned how, const struct iovec *iov, int count);
+/* The same of an operation of touch_get_class, which sends this WIRE_TOUCH first: the GET is
+ * made once kvd has answered that it is done. */
+int get_start_touched(struct op *op, const struct wire_request *touch, const struct iovec *iov,
+		      int count);
 /* The READ of the item that this entry of the mirror names, of so many bytes, has been
  * posted for it, and perhaps is complete. */
 void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, bool complete);

@@ -188,17 +188,24 @@ static void learn_news(struct op *op, const uint8_t *payload)
 	}
 }
 
-static void change_reply(struct op *op, const uint8_t *payload)
+/* The reply tells where the entry is now: the mirror need not find out. */
+void request_learn(struct op *op, const uint8_t *payload)
 {
 	const struct wire_reply *r = &op->out.reply;
 	const struct remote_table *t = &op->engine->table;
 
-	/* The reply tells where the entry is now: the mirror need not find out. */
 	table_learn_buckets(t, r->buckets);
 	if (r->status == WIRE_OK && r->bucket != ~0ull)
 		mirror_store_word(t->mirror, r->bucket, r->flags & WIRE_SLOT_MASK,
 				  r->op == WIRE_DELETE ? 0 : r->word);
 	learn_news(op, payload);
+}
+
+static void change_reply(struct op *op, const uint8_t *payload)
+{
+	const struct wire_reply *r = &op->out.reply;
+
+	request_learn(op, payload);
 	op->out.version = r->version;
 	op->out.bytes = r->value_bytes;
 	op->out.number = (int64_t)r->value_bytes; /* of a WIRE_INCR */

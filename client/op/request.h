@@ -38,6 +38,9 @@ void request_tell(struct engine *engine, const struct wire_request *ask);
 /* One was submitted, and others may follow: kvd can begin while the caller makes them. */
 void request_submitted(const struct op *op);
 
+/* What a change's reply tells of the index, for the mirror. */
+void request_learn(struct op *op, const uint8_t *payload);
+
 /* The result that a reply's status is, with a sentence if it is an error. */
 int request_result(struct engine *e, uint32_t key_bytes, uint64_t status);
 /* The code, with a sentence of why. */

@@ -66,6 +66,7 @@ static const struct {
 	{ "reads", case_reads },	   { "latest", case_latest },
 	{ "sessions", case_sessions },
 	{ "attributes", case_attributes }, { "signs", case_signs },
+	{ "get_touch", case_get_touch },
 	{ "unix_time", case_unix_time },   { "prepend", case_prepend },
 	{ "unsigned", case_unsigned },	   { "submitted_attributes", case_submitted_attributes },
 };

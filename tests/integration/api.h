@@ -48,6 +48,7 @@ void case_bad_input(void);
 
 /* api_attributes.c */
 void case_attributes(void);
+void case_get_touch(void);
 void case_signs(void);
 void case_unix_time(void);
 void case_prepend(void);

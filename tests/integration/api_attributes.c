@@ -52,6 +52,31 @@ void case_attributes(void)
 	free(value);
 }
 
+/* Of all lengths, again: the touch by message, the value by READ. */
+void case_get_touch(void)
+{
+	static const size_t lengths[] = { 0, 5, 4000, 9000, 20000, 2000000 };
+	struct kvd_change ttl = { .size = sizeof ttl, .ttl_ms = 3600000 };
+	uint8_t *value = pattern(2000000, 9), *got = malloc(2000000);
+	struct kvd_info info = { .size = sizeof info }, bad = { .size = 1 };
+
+	CHECK(kvd_get_touch(KEY("g"), &ttl, got, 1, &info) == KVD_NOT_FOUND);
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		CHECK(kvd_put(KEY("g"), value, lengths[i], NULL) == KVD_OK);
+		CHECK(kvd_get_touch(KEY("g"), &ttl, got, lengths[i], &info) == KVD_OK);
+		CHECK(info.value_bytes == lengths[i] && !memcmp(got, value, lengths[i]));
+		CHECK(info.ttl_ms > 3000000);
+	}
+	ttl.ttl_ms = 0;
+	CHECK(kvd_get_touch(KEY("g"), &ttl, got, 2000000, &bad) == KVD_EINVAL);
+	CHECK(look("g", 0).ttl_ms > 3000000); /* and not touched */
+	ttl.condition = KVD_IF_VERSION;
+	ttl.version = info.version - 1;
+	CHECK(kvd_get_touch(KEY("g"), &ttl, got, 2000000, &info) == KVD_CONDITION);
+	free(got);
+	free(value);
+}
+
 /* The recipes of <kvd.h>. */
 void case_signs(void)
 {
@@ -165,6 +190,8 @@ void case_submitted_attributes(void)
 	const struct kvd_change change = { .size = sizeof change, .flags = FLAGS, .ttl_ms = 3600000 };
 	const struct kvd_change stale = { .size = sizeof stale, .signs = KVD_STALE,
 					  .options = KVD_KEEP_TTL | KVD_SET_SIGNS };
+	const struct kvd_change change_ttl = { .size = sizeof change_ttl, .ttl_ms = 7200000 };
+	const struct kvd_change never = { .size = sizeof never };
 	const uint64_t initial = 10;
 	char value[100];
 
@@ -184,6 +211,14 @@ void case_submitted_attributes(void)
 	CHECK(completed(kvd_submit_decr_u64(KEY("n"), 1, &initial, NULL, NULL)).number == 10);
 	CHECK(completed(kvd_submit_decr_u64(KEY("n"), 11, NULL, NULL, NULL)).number == 0);
 	CHECK(completed(kvd_submit_incr_u64(KEY("n"), UINT64_MAX, NULL, NULL, NULL)).number == -1);
+	struct kvd_completion c = completed(kvd_submit_get_touch(KEY("s"), &change_ttl, value,
+								  sizeof value, NULL));
+	CHECK(c.result == KVD_OK && c.value_bytes == 2 && !memcmp(value, "ab", 2));
+	CHECK(c.ttl_ms > 7000000 && c.flags == FLAGS && c.signs == KVD_STALE);
+	c = completed(kvd_submit_get_touch(KEY("s"), &never, value, 1, NULL));
+	CHECK(c.result == KVD_ESPACE && c.value_bytes == 2 && c.ttl_ms == 0);
+	c = completed(kvd_submit_get_touch(KEY("none"), &never, value, 1, NULL));
+	CHECK(c.result == KVD_NOT_FOUND);
 	/* What no GET told is nothing. */
 	CHECK(completed(kvd_submit_get(KEY("none"), value, 1, NULL)).flags == 0);
 }

@@ -255,6 +255,11 @@ void request_tell(struct engine *e, const struct wire_request *ask)
 	(void)e, (void)ask;
 }
 
+void request_learn(struct op *op, const uint8_t *payload)
+{
+	(void)op, (void)payload;
+}
+
 int request_result(struct engine *e, uint32_t key_bytes, uint64_t status)
 {
 	(void)e, (void)key_bytes, (void)status;
