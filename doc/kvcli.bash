@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bash completion of kvcli(1)
 
-_kvcli_commands='put get del exists incr decr append touch ttl keys flush lock update txn put-tree get-tree check-tree ping
+_kvcli_commands='put get del exists incr decr append prepend touch ttl keys flush lock update txn put-tree get-tree check-tree ping
 	export import top backup info stats user devices doctor counters help'
 
 # The first word that is no option, nor the argument of one.
@@ -21,10 +21,10 @@ _kvcli_options()
 {
 	case $1 in
 	'') echo '--server --device --bootstrap --timeout --credentials --stop-on-error --help --version' ;;
-	put) echo '--file --ttl --if-absent --if-present --if-version --help' ;;
+	put) echo '--file --ttl --if-absent --if-present --if-version --flags --help' ;;
 	get) echo '--output --json --help' ;;
 	incr | decr) echo '--ttl --help' ;;
-	append) echo '--file --ttl --help' ;;
+	append | prepend) echo '--file --ttl --help' ;;
 	keys) echo '--prefix --long --null --json --help' ;;
 	flush) echo '--yes --help' ;;
 	lock | update) echo '--timeout --help' ;;

@@ -11,7 +11,7 @@ n=$(scaled 3000)
 for ((i = 0; i < n; i++)); do
 	echo "put \"key $i \\x00\\xff\" \"value $i \\n \\\"\\\\ \\xc3\\xa4 $((i * i))\""
 done | kvcli >"$tmp/out" || fail "put"
-kvcli put empty '' || fail "put empty"
+kvcli put empty '' --flags 4275878552 || fail "put empty"
 for bytes in 1 4000 20000 300000 3000000; do
 	head -c $bytes /dev/urandom | kvcli put "long $bytes" - || fail "put of $bytes bytes"
 done
@@ -29,6 +29,14 @@ kvcli export - >"$tmp/dump2" 2>"$tmp/err" || fail "export to a pipe"
 expect 0 kvcli import --check "$tmp/dump2"
 expect 0 kvcli export --json "$tmp/dump.json"
 [ "$(wc -l <"$tmp/dump.json")" = $keys ] || fail "lines of JSON"
+grep -q '"key":"empty","value":"","flags":4275878552}' "$tmp/dump.json" || fail "flags in JSON"
+echo '{"key":"signs","value":"v","stale":true,"claimed":true}' >"$tmp/signs.json"
+expect 0 kvcli import "$tmp/signs.json"
+expect 0 kvcli export --prefix signs "$tmp/signs"
+kvcli del signs >/dev/null
+expect 0 kvcli import "$tmp/signs"
+kvcli export --json --prefix signs - 2>/dev/null | cmp - "$tmp/signs.json" || fail "signs"
+kvcli del signs >/dev/null
 # What would move a terminal is escaped, and comes back as it was: ESC, CSI in 8 bits.
 kvcli put $'c1\302\233' $'a\302\237b\033[31m\302\240' >/dev/null || fail "put controls"
 kvcli export --json --prefix c1 - >"$tmp/c1.json" 2>/dev/null || fail "export of controls"

@@ -53,6 +53,19 @@ answers 0 '' append log --file "$tmp/in"
 answers 0 'one two three three' get log
 answers 2 '' append log
 says 'append: no value'
+answers 0 '' prepend log 'zero '
+answers 0 'zero one two three three' get log
+answers 0 '' prepend first x
+answers 0 'x' get first
+answers 2 '' prepend log
+says 'prepend: no value'
+
+# ------------------------------------------------------------------------ flags
+answers 0 '' put flagged v --flags 4294967295
+expect 0 kvcli get flagged --json
+grep -q '"flags":4294967295}' "$tmp/out" || fail "get --json shows no flags"
+answers 2 '' put flagged v --flags 4294967296
+says 'put --flags wants a number of 32 bits'
 
 # ---------------------------------------------------------------- time to live
 answers 0 $'never\n' ttl name

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Commands that change a value where it is: incr, decr, append, touch. */
+/* Commands that change a value where it is: incr, decr, append, prepend, touch. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -76,17 +76,20 @@ const struct cli_command cli_decr = {
 	.run = run_decr,
 };
 
-/* ---------------------------------------------------------------- append */
+/* -------------------------------------------------------- append, prepend */
 
 enum { APPEND_FILE, APPEND_TTL };
 
 static const struct cli_option append_options[] = {
-	[APPEND_FILE] = { "file", 'f', "PATH", "append the contents of this file" },
+	[APPEND_FILE] = { "file", 'f', "PATH", "the contents of this file" },
 	[APPEND_TTL] = { "ttl", 't', "TIME", "a key that this makes lives so long" },
 	{ 0 },
 };
 
-static int run_append(struct cli *cli, const struct cli_args *args)
+typedef int join_fn(kvd_session *session, const void *key, size_t key_bytes, const void *value,
+		    size_t value_bytes, const struct kvd_change *change, size_t *total_bytes);
+
+static int join(struct cli *cli, const struct cli_args *args, const char *command, join_fn *call)
 {
 	struct kvd_change change = { .size = sizeof change };
 	const struct cli_word *key = &args->operand[0];
@@ -97,19 +100,40 @@ static int run_append(struct cli *cli, const struct cli_args *args)
 	if (args->given[APPEND_TTL] &&
 	    !cli_source_ttl(cli, "--ttl", &args->option[APPEND_TTL], &change.ttl_ms))
 		return CLI_USAGE;
-	status = cli_source_load(cli, &source, "append", args->count > 1 ? &args->operand[1] : NULL,
+	status = cli_source_load(cli, &source, command, args->count > 1 ? &args->operand[1] : NULL,
 				 args->given[APPEND_FILE] ? &args->option[APPEND_FILE] : NULL);
 	if (status != CLI_DONE)
 		return status;
 	session = cli_connect(cli, &status);
 	if (session) {
-		result = kvd_append(session, key->data, key->bytes, source.data, source.bytes, &change,
-				    NULL);
+		result = call(session, key->data, key->bytes, source.data, source.bytes, &change, NULL);
 		status = result < 0 ? cli_fail_session(cli, result) : cli_ok(cli);
 	}
 	cli_source_free(&source);
 	return status;
 }
+
+static int run_append(struct cli *cli, const struct cli_args *args)
+{
+	return join(cli, args, "append", kvd_append);
+}
+
+static int run_prepend(struct cli *cli, const struct cli_args *args)
+{
+	return join(cli, args, "prepend", kvd_prepend);
+}
+
+const struct cli_command cli_prepend = {
+	.name = "prepend",
+	.arguments = "KEY VALUE | KEY - | KEY --file PATH",
+	.summary = "put before a value",
+	.help = "Puts something before a value. An absent key is made. The value - stands for\n"
+		"standard input. A key that is there keeps its time to live.",
+	.options = append_options,
+	.operands_min = 1,
+	.operands_max = 2,
+	.run = run_prepend,
+};
 
 const struct cli_command cli_append = {
 	.name = "append",

@@ -118,7 +118,8 @@ static void export_answer(void *arg, const struct cli_answer *answer)
 {
 	struct export *x = arg;
 	struct dump_item item = { answer->key, answer->key_bytes, answer->value,
-				  answer->value_bytes, answer->ttl_ms };
+				  answer->value_bytes, answer->ttl_ms, answer->flags,
+				  answer->signs };
 
 	if (export_stops(x) || answer->result == KVD_NOT_FOUND)
 		return; /* it went away since it was listed */
@@ -264,9 +265,9 @@ const struct cli_command cli_export = {
 	.name = "export",
 	.arguments = "FILE | -",
 	.summary = "write all keys to a file",
-	.help = "Writes every key to a file, with its value and what is left of its time to live.\n"
-		"The file gets its name once it is whole. A key that changes meanwhile is in the\n"
-		"file with its old value or its new one.",
+	.help = "Writes every key to a file, with its value, flags and what is left of its time\n"
+		"to live. The file gets its name once it is whole. A key that changes meanwhile\n"
+		"is in the file with its old value or its new one.",
 	.options = export_options,
 	.operands_min = 1,
 	.operands_max = 1,
@@ -309,7 +310,8 @@ static void import_answer(void *arg, const struct cli_answer *answer)
 
 static bool import_item(struct import *m, const struct dump_item *item)
 {
-	struct kvd_change change = { .size = sizeof change, .ttl_ms = item->ttl_ms };
+	struct kvd_change change = { .size = sizeof change, .ttl_ms = item->ttl_ms,
+				     .flags = item->flags, .signs = item->signs };
 	struct cli_value value = { 0 };
 
 	if (m->check) {

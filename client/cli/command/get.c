@@ -50,7 +50,7 @@ enum { GET_OUTPUT, GET_JSON };
 
 static const struct cli_option get_options[] = {
 	[GET_OUTPUT] = { "output", 'o', "PATH", "write the value to this file, whole or not" },
-	[GET_JSON] = { "json", 'j', NULL, "a line for each key, with version and time to live" },
+	[GET_JSON] = { "json", 'j', NULL, "a line for each key: version, time to live, flags" },
 	{ 0 },
 };
 
@@ -66,6 +66,12 @@ static int print_json(const struct cli_answer *answer)
 		cli_json_number(&json, "version", answer->version);
 		if (answer->ttl_ms)
 			cli_json_number(&json, "ttl_ms", answer->ttl_ms);
+		if (answer->flags)
+			cli_json_number(&json, "flags", answer->flags);
+		if (answer->signs & KVD_STALE)
+			cli_json_bool(&json, "stale", true);
+		if (answer->signs & KVD_CLAIMED)
+			cli_json_bool(&json, "claimed", true);
 	} else {
 		cli_json_null(&json, "value");
 	}

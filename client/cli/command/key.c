@@ -9,7 +9,7 @@
 #include "client/cli/session/source.h"
 #include "client/cli/text/word.h"
 
-enum { PUT_FILE, PUT_TTL, PUT_IF_ABSENT, PUT_IF_PRESENT, PUT_IF_VERSION };
+enum { PUT_FILE, PUT_TTL, PUT_IF_ABSENT, PUT_IF_PRESENT, PUT_IF_VERSION, PUT_FLAGS };
 
 static const struct cli_option put_options[] = {
 	[PUT_FILE] = { "file", 'f', "PATH", "the value is the contents of this file" },
@@ -17,12 +17,15 @@ static const struct cli_option put_options[] = {
 	[PUT_IF_ABSENT] = { "if-absent", 0, NULL, "only if there is no such key" },
 	[PUT_IF_PRESENT] = { "if-present", 0, NULL, "only if there is one" },
 	[PUT_IF_VERSION] = { "if-version", 0, "N", "only if it has this version (get --json)" },
+	[PUT_FLAGS] = { "flags", 0, "N", "32 bits that are kept with the value (get --json)" },
 	{ 0 },
 };
 
 /* What the options of a put say; false: it is told what is wrong. */
 static bool take_change(struct cli *cli, const struct cli_args *args, struct kvd_change *change)
 {
+	uint64_t flags = 0;
+
 	*change = (struct kvd_change){ .size = sizeof *change };
 	if (args->given[PUT_IF_ABSENT] + args->given[PUT_IF_PRESENT] + args->given[PUT_IF_VERSION] > 1) {
 		cli_fail(cli, CLI_USAGE, "put: one condition at the most");
@@ -33,6 +36,12 @@ static bool take_change(struct cli *cli, const struct cli_args *args, struct kvd
 		cli_fail(cli, CLI_USAGE, "put --if-version wants a version, as get --json prints it");
 		return false;
 	}
+	if (args->given[PUT_FLAGS] &&
+	    !cli_args_number(&args->option[PUT_FLAGS], 0, UINT32_MAX, &flags)) {
+		cli_fail(cli, CLI_USAGE, "put --flags wants a number of 32 bits, 0 to 4294967295");
+		return false;
+	}
+	change->flags = (uint32_t)flags;
 	change->condition = args->given[PUT_IF_ABSENT]	? KVD_IF_ABSENT :
 			    args->given[PUT_IF_PRESENT] ? KVD_IF_PRESENT :
 			    args->given[PUT_IF_VERSION] ? KVD_IF_VERSION :

@@ -12,7 +12,7 @@ extern const struct cli_command cli_put, cli_del, cli_exists;
 extern const struct cli_command cli_get, cli_ttl;
 
 /* change.c */
-extern const struct cli_command cli_incr, cli_decr, cli_append, cli_touch;
+extern const struct cli_command cli_incr, cli_decr, cli_append, cli_prepend, cli_touch;
 
 /* keys.c */
 extern const struct cli_command cli_keys, cli_flush;

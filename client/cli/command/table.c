@@ -32,6 +32,7 @@ const struct cli_command *const cli_commands[] = {
 	&cli_incr,
 	&cli_decr,
 	&cli_append,
+	&cli_prepend,
 	&cli_touch,
 	&cli_ttl,
 	&cli_keys,

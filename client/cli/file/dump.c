@@ -80,7 +80,8 @@ static void append(struct dump_writer *w, const void *data, size_t bytes)
 
 int dump_add(struct dump_writer *w, const struct dump_item *item)
 {
-	struct dump_record record = { .key_bytes = (uint32_t)item->key_bytes,
+	struct dump_record record = { .key_bytes = (uint16_t)item->key_bytes,
+				      .signs = (uint16_t)item->signs, .flags = item->flags,
 				      .value_bytes = item->value_bytes, .ttl_ms = item->ttl_ms };
 	size_t bytes = sizeof record + item->key_bytes + item->value_bytes;
 
@@ -261,12 +262,16 @@ static enum dump_got next_record(struct dump_reader *r, struct dump_item *item)
 	    record.value_bytes > KVD_VALUE_BYTES_MAX || record.ttl_ms > KVD_TTL_MS_MAX ||
 	    record.key_bytes + record.value_bytes > r->buf.used - r->next)
 		return damaged(r, "a record's lengths make no sense");
+	if (record.signs & ~(KVD_STALE | KVD_CLAIMED))
+		return damaged(r, "a record has signs that nobody knows");
 	*item = (struct dump_item){
 		.key = r->buf.data + r->next,
 		.key_bytes = record.key_bytes,
 		.value = r->buf.data + r->next + record.key_bytes,
 		.value_bytes = record.value_bytes,
 		.ttl_ms = record.ttl_ms,
+		.flags = record.flags,
+		.signs = record.signs,
 	};
 	r->next += record.key_bytes + record.value_bytes;
 	r->left--;

@@ -39,8 +39,9 @@ static_assert(sizeof(struct dump_block) == 32, "dump");
 
 /* Then the key, then the value; not aligned. */
 struct dump_record {
-	uint32_t key_bytes;
-	uint32_t unused;
+	uint16_t key_bytes;
+	uint16_t signs; /* KVD_STALE, KVD_CLAIMED */
+	uint32_t flags;
 	uint64_t value_bytes;
 	uint64_t ttl_ms; /* left when it was read; 0: for ever */
 };

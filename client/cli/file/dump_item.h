@@ -12,6 +12,8 @@ struct dump_item {
 	const void *value;
 	size_t value_bytes;
 	uint64_t ttl_ms; /* left when it was read; 0: for ever */
+	uint32_t flags;
+	int signs;       /* KVD_STALE, KVD_CLAIMED */
 };
 
 #endif

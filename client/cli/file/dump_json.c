@@ -14,7 +14,7 @@
 bool dump_json_write(struct cli_buffer *buffer, const struct dump_item *item)
 {
 	/* Six characters for a byte at the most. */
-	if (!cli_buffer_room(buffer, 6 * (item->key_bytes + item->value_bytes) + 128))
+	if (!cli_buffer_room(buffer, 6 * (item->key_bytes + item->value_bytes) + 192))
 		return false;
 	char *begin = (char *)buffer->data + buffer->used, *at = begin;
 	*at++ = '{';
@@ -23,6 +23,12 @@ bool dump_json_write(struct cli_buffer *buffer, const struct dump_item *item)
 	at = cli_json_put(at, "value", item->value, item->value_bytes);
 	if (item->ttl_ms)
 		at += sprintf(at, ",\"ttl_ms\":%" PRIu64, item->ttl_ms);
+	if (item->flags)
+		at += sprintf(at, ",\"flags\":%" PRIu32, item->flags);
+	if (item->signs & KVD_STALE)
+		at += sprintf(at, ",\"stale\":true");
+	if (item->signs & KVD_CLAIMED)
+		at += sprintf(at, ",\"claimed\":true");
 	*at++ = '}';
 	*at++ = '\n';
 	buffer->used += (size_t)(at - begin);
@@ -196,6 +202,32 @@ static bool skip_plain(struct cursor *c)
 	return c->at > begin;
 }
 
+static bool read_flags(struct cursor *c, uint32_t *flags)
+{
+	uint64_t number;
+
+	if (!read_number(c, &number) || number > UINT32_MAX)
+		return false;
+	*flags = (uint32_t)number;
+	return true;
+}
+
+/* true or false */
+static bool read_sign(struct cursor *c, int sign, int *signs)
+{
+	const char *begin;
+
+	skip_blanks(c);
+	begin = c->at;
+	if (!skip_plain(c))
+		return false;
+	if (c->at - begin == 4 && !memcmp(begin, "true", 4))
+		*signs |= sign;
+	else if (c->at - begin != 5 || memcmp(begin, "false", 5))
+		return false;
+	return true;
+}
+
 /* One member's value; what it is for goes into the item. */
 static bool take_member(struct cursor *c, const uint8_t *name, size_t name_bytes, uint8_t **free_at,
 			struct dump_item *item)
@@ -210,6 +242,12 @@ static bool take_member(struct cursor *c, const uint8_t *name, size_t name_bytes
 	skip_blanks(c);
 	if (is_name(name, name_bytes, "ttl_ms"))
 		return read_number(c, &item->ttl_ms);
+	if (is_name(name, name_bytes, "flags"))
+		return read_flags(c, &item->flags);
+	if (is_name(name, name_bytes, "stale"))
+		return read_sign(c, KVD_STALE, &item->signs);
+	if (is_name(name, name_bytes, "claimed"))
+		return read_sign(c, KVD_CLAIMED, &item->signs);
 	if (c->at == c->end || *c->at != '"')
 		return !key && !value && skip_plain(c);
 	end = read_string(c, begin);

@@ -22,6 +22,8 @@ struct slot {
 	int result;
 	size_t value_bytes;
 	uint64_t version, ttl_ms;
+	uint32_t flags;
+	int signs;
 	struct kvd_change change; /* of a PUT */
 	char *error; /* may be NULL */
 	void *tag;
@@ -111,6 +113,8 @@ static void progress(struct cli_window *w)
 	slot->value_bytes = done.value_bytes;
 	slot->version = done.version;
 	slot->ttl_ms = done.ttl_ms;
+	slot->flags = done.flags;
+	slot->signs = done.signs;
 	slot_done(w, slot, done.result, kvd_session_error(w->cli->session));
 }
 
@@ -141,6 +145,8 @@ static int get_once(struct cli_window *w, struct slot *slot, kvd_session *sessio
 	slot->value_bytes = done.value_bytes;
 	slot->version = done.version;
 	slot->ttl_ms = done.ttl_ms;
+	slot->flags = done.flags;
+	slot->signs = done.signs;
 	return done.result;
 }
 
@@ -205,6 +211,8 @@ static void answer_first(struct cli_window *w)
 		.value_bytes = slot->op == CLI_OP_PUT ? slot->value.bytes : slot->value_bytes,
 		.version = slot->version,
 		.ttl_ms = slot->ttl_ms,
+		.flags = slot->flags,
+		.signs = slot->signs,
 		.tag = slot->tag,
 	};
 	w->answer(w->arg, &answer);
@@ -247,6 +255,8 @@ static struct slot *slot_take(struct cli_window *w, enum cli_op op, const void *
 	slot->result = KVD_OK;
 	slot->value_bytes = 0;
 	slot->version = slot->ttl_ms = 0;
+	slot->flags = 0;
+	slot->signs = 0;
 	slot->change = (struct kvd_change){ .size = sizeof slot->change };
 	slot->tag = tag;
 	return slot;

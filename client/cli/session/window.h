@@ -34,6 +34,8 @@ struct cli_answer {
 	size_t value_bytes;
 	uint64_t version; /* of a GET and a PUT */
 	uint64_t ttl_ms; /* of a GET: what is left, 0: for ever */
+	uint32_t flags;  /* of a GET: as of struct kvd_info */
+	int signs;
 	void *tag;
 };
 
