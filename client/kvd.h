@@ -580,6 +580,14 @@ int kvd_mput(kvd_session *session, struct kvd_item *items, size_t count,
 int kvd_flush(kvd_session *session);
 
 /*
+ * The same at a Unix time in milliseconds, by the clock of kvd's machine: what is there then
+ * goes, what is stored later stays.  Changes find none of it from that time on; a GET may
+ * find a value until kvd has come by, as after kvd_flush.  There is one such time: another
+ * takes its place, 0 takes it away, and a kvd that is started again has none.
+ */
+int kvd_flush_at(kvd_session *session, uint64_t unix_ms);
+
+/*
  * Calls `each` for every key that begins with the prefix, with the length of
  * its value, in no order.  A key that is there all the while is told at least
  * once, one that comes or goes meanwhile may be.  Stops early, returning

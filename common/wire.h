@@ -114,7 +114,7 @@ enum wire_op {
 	WIRE_PUT = 4,
 	WIRE_DELETE = 5,
 	WIRE_KEYS = 6,    /* key: prefix; version: cursor, 0 to begin */
-	WIRE_FLUSH = 7,   /* delete every key */
+	WIRE_FLUSH = 7,   /* delete every key; WIRE_UNIX: at ttl_ms, 0: not any more */
 	WIRE_STATS = 8,
 	WIRE_RELEASE = 9, /* the item that a WIRE_GET pinned was READ */
 	WIRE_LOCK = 10,   /* wait for stripe `version` in kvd's queue, to hold it as `token`,

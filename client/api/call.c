@@ -157,16 +157,15 @@ int kvd_fate(kvd_session *s, const struct kvd_receipt *receipt, int *result, uin
 }
 
 /* A call that kvd answers with a payload: in *out until the next call. */
-static int ask_kvd(struct kvd_session *s, enum wire_op wire, const void *key, size_t key_bytes,
-		   uint64_t arg, const struct outcome **out)
+static int ask_kvd(struct kvd_session *s, const struct wire_request *ask, const void *key,
+		   size_t key_bytes, const struct outcome **out)
 {
-	const struct wire_request ask = { .op = (uint8_t)wire, .version = arg };
 	int rc = session_ready_alone(s);
 
 	if (rc)
 		return rc;
 	struct op *op = op_new(session_engine(s), &call_class, key, key_bytes);
-	rc = request_start(op, &ask, NULL, 0);
+	rc = request_start(op, ask, NULL, 0);
 	return rc ? rc : session_run(s, op, out);
 }
 
@@ -180,15 +179,16 @@ static bool ask_again(const struct engine *e, enum wire_op wire, const struct ou
 	return true;
 }
 
-static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, size_t key_bytes,
-		    uint64_t arg, const struct outcome **out)
+static int run_ask(struct kvd_session *s, const struct wire_request *ask, const void *key,
+		   size_t key_bytes, const struct outcome **out)
 {
 	struct engine *e = session_engine(s);
+	enum wire_op wire = (enum wire_op)ask->op;
 	bool outermost = call_begin(&e->time);
 	int rc;
 
 	do {
-		rc = ask_kvd(s, wire, key, key_bytes, arg, out);
+		rc = ask_kvd(s, ask, key, key_bytes, out);
 	} while (!rc && ask_again(e, wire, *out));
 	call_end(&e->time, outermost);
 	if (rc)
@@ -214,6 +214,14 @@ static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, s
 		return err_set(&e->health.err, KVD_EPROTOCOL, "%s answered with status %u",
 			       e->health.peer, (*out)->reply.status);
 	}
+}
+
+static int run_call(struct kvd_session *s, enum wire_op wire, const void *key, size_t key_bytes,
+		    uint64_t arg, const struct outcome **out)
+{
+	const struct wire_request ask = { .op = (uint8_t)wire, .version = arg };
+
+	return run_ask(s, &ask, key, key_bytes, out);
 }
 
 int kvd_ping(kvd_session *s, uint64_t *round_trip_ns)
@@ -285,6 +293,18 @@ int kvd_flush(kvd_session *s)
 		else
 			deadline = clock_ns() + limit_ns;
 	}
+}
+
+int kvd_flush_at(kvd_session *s, uint64_t unix_ms)
+{
+	const struct wire_request ask = { .op = WIRE_FLUSH, .flags = WIRE_UNIX, .ttl_ms = unix_ms };
+	const struct outcome *out;
+
+	if (unix_ms > KVD_UNIX_MS_MAX)
+		return err_set(session_err(s), KVD_EINVAL,
+			       "%llu is no Unix time in milliseconds: they end with the year 9999",
+			       (unsigned long long)unix_ms);
+	return run_ask(s, &ask, NULL, 0, &out);
 }
 
 /* The key at `at` of a page, and the next one's place: 0, there is none that could be. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "server/store/item/expiry.h"
+#include "server/store/reclaim/clear.h"
 #include "server/store/reclaim/compact.h"
 #include "server/store/reclaim/evict.h"
 #include "server/store/reclaim/expire.h"
@@ -22,6 +23,8 @@ int store_new(struct table *table, struct store **store, struct err *err)
 	int rc = expiry_new(&s->expiry);
 	if (!rc)
 		rc = expire_new(&s->expire);
+	if (!rc)
+		rc = clear_new(&s->clear);
 	if (!rc)
 		rc = compact_new(&s->compact);
 	if (!rc)
@@ -46,6 +49,7 @@ void store_delete(struct store **store)
 	evict_delete(s);
 	pins_delete(&s->pins);
 	compact_delete(&s->compact);
+	clear_delete(&s->clear);
 	expire_delete(&s->expire);
 	expiry_delete(&s->expiry);
 	free(s);

@@ -20,6 +20,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "server/store/reclaim/compact.h"
+#include "server/store/reclaim/clear.h"
 #include "server/store/reclaim/expire.h"
 #include "server/table/index.h"
 #include "server/worker/conn.h"
@@ -166,7 +167,7 @@ static void sleep_for_event(struct worker *w)
 	bool soon = has_waiting(w) || expire_is_due(w->server->store) ||
 		    compact_is_due(&w->store);
 	/* A step is due. */
-	bool now = rewrites_waiting(&w->rewrites);
+	bool now = rewrites_waiting(&w->rewrites) || clear_is_due(w->server->store);
 	int n = poll(fds, 2, now ? 0 : soon ? 1 : 1000);
 	if (n <= 0)
 		return;
@@ -269,6 +270,8 @@ static void *run(void *arg)
 			pinned_lapse(&w->pinned, &w->store, clock_ns());
 		if (expire_is_due(w->server->store))
 			expire_step(&w->store, clock_ns());
+		if (clear_is_due(w->server->store))
+			clear_step(&w->store, clock_ns());
 		if (compact_is_due(&w->store))
 			compact_step(&w->store, clock_ns());
 		reply_flush(&w->tx);

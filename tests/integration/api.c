@@ -68,6 +68,7 @@ static const struct {
 	{ "attributes", case_attributes }, { "signs", case_signs },
 	{ "get_touch", case_get_touch },
 	{ "unix_time", case_unix_time },   { "prepend", case_prepend },
+	{ "flush_at", case_flush_at },
 	{ "unsigned", case_unsigned },	   { "submitted_attributes", case_submitted_attributes },
 };
 

@@ -51,6 +51,7 @@ void case_attributes(void);
 void case_get_touch(void);
 void case_signs(void);
 void case_unix_time(void);
+void case_flush_at(void);
 void case_prepend(void);
 void case_unsigned(void);
 void case_submitted_attributes(void);

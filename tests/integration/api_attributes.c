@@ -139,6 +139,57 @@ void case_unix_time(void)
 	CHECK(kvd_exists(KEY("u"), NULL) == KVD_NOT_FOUND);
 }
 
+static uint64_t unix_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static bool is_gone(const char *key)
+{
+	return kvd_exists(KEY(key), NULL) == KVD_NOT_FOUND;
+}
+
+/* A flush at a time: what is there then goes, what came later stays. */
+void case_flush_at(void)
+{
+	const struct kvd_change present = { .size = sizeof present, .condition = KVD_IF_PRESENT };
+	char key[32];
+	size_t total;
+
+	for (unsigned i = 0; i < 2000; i++) {
+		snprintf(key, sizeof key, "f%u", i);
+		CHECK(kvd_put(KEY(key), "old", 3, NULL) == KVD_OK);
+	}
+	/* Not yet; another time; none. */
+	CHECK(kvd_flush_at(session, unix_ms() + 3600000) == KVD_OK);
+	CHECK(kvd_flush_at(session, 0) == KVD_OK);
+	CHECK(is_value("f0", "old"));
+	uint64_t at = unix_ms() + 300;
+	CHECK(kvd_flush_at(session, at) == KVD_OK);
+	CHECK(kvd_put(KEY("f1"), "before", 6, NULL) == KVD_OK);
+	while (unix_ms() <= at)
+		;
+	/* Changes find nothing of it, whether the walk was there or not. */
+	CHECK(kvd_append(KEY("f0"), "new", 3, NULL, &total) == KVD_OK && total == 3);
+	CHECK(kvd_put_with(KEY("f1"), "no", 2, &present, NULL) == KVD_CONDITION);
+	CHECK(kvd_del(KEY("f2")) == KVD_NOT_FOUND && kvd_touch(KEY("f3"), 0) == KVD_NOT_FOUND);
+	CHECK(kvd_put(KEY("later"), "x", 1, NULL) == KVD_OK);
+	for (unsigned i = 1; i < 2000; i++) {
+		uint64_t end = unix_ms() + 30000;
+		snprintf(key, sizeof key, "f%u", i);
+		while (!is_gone(key))
+			CHECK(unix_ms() < end);
+	}
+	CHECK(is_value("f0", "new") && is_value("later", "x"));
+	/* One that is over is now. */
+	CHECK(kvd_flush_at(session, 1) == KVD_OK);
+	CHECK(kvd_incr(KEY("later"), 1, NULL, NULL, NULL) == KVD_NOT_FOUND);
+	CHECK(kvd_flush_at(session, KVD_UNIX_MS_MAX + 1) == KVD_EINVAL);
+}
+
 /* Prepend of short values, and of long ones, which are made in steps. */
 void case_prepend(void)
 {

@@ -6,7 +6,7 @@
 api=$KVD_BUILD/tests/integration/api
 
 all_cases() {
-	for case in attributes get_touch signs unix_time prepend unsigned submitted_attributes; do
+	for case in attributes get_touch signs unix_time flush_at prepend unsigned submitted_attributes; do
 		say "$case"
 		expect 0 "$api" "$KVD_ADDR" $case
 		expect 0 kvcli flush --yes

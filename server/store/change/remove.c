@@ -43,20 +43,37 @@ int store_remove(struct store_worker *w, const struct store_change *c, struct st
 	return WIRE_OK;
 }
 
+/* Nobody waits for it to be on disk. */
+static int forget(struct store_worker *w, const struct store_change *c, struct work *k)
+{
+	if (w->store->durable && !durable_forget(w->store->durable, c->key, c->key_bytes)) {
+		work_leave_unchanged(w, k);
+		return STORE_ASIDE;
+	}
+	work_remove(w, k);
+	return WIRE_OK;
+}
+
 int store_expire(struct store_worker *w, const struct store_change *c)
 {
 	struct work k;
 
 	if (!work_enter(w, c, &k))
 		return STORE_ASIDE;
-	if (!k.old || !item_is_expired(w->store, k.old)) {
-		work_leave_unchanged(w, &k);
-		return WIRE_NOT_FOUND;
-	}
-	if (w->store->durable && !durable_forget(w->store->durable, c->key, c->key_bytes)) {
-		work_leave_unchanged(w, &k);
+	if (k.old && item_is_expired(w->store, k.old))
+		return forget(w, c, &k);
+	work_leave_unchanged(w, &k);
+	return WIRE_NOT_FOUND;
+}
+
+int store_clear(struct store_worker *w, const struct store_change *c, uint64_t version)
+{
+	struct work k;
+
+	if (!work_enter(w, c, &k))
 		return STORE_ASIDE;
-	}
-	work_remove(w, &k);
-	return WIRE_OK;
+	if (k.old && layout_state_version(k.old->state) <= version)
+		return forget(w, c, &k);
+	work_leave_unchanged(w, &k);
+	return WIRE_NOT_FOUND;
 }

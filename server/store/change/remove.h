@@ -15,4 +15,7 @@ int store_evict(struct store_worker *worker, const struct store_change *key);
 /* Removes a key whose time is over; WIRE_NOT_FOUND if that is not so. */
 int store_expire(struct store_worker *worker, const struct store_change *key);
 
+/* Removes a key whose version is this or a lower one; WIRE_NOT_FOUND if it has none such. */
+int store_clear(struct store_worker *worker, const struct store_change *key, uint64_t version);
+
 #endif

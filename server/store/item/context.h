@@ -14,6 +14,7 @@
 #include "server/durable/queue.h"
 #include "server/table/table.h"
 
+struct clear;
 struct commit;
 struct compact;
 struct compact_worker;
@@ -36,6 +37,7 @@ struct store {
 	_Atomic uint64_t slept_ns; /* only grows: store_clock_woke() */
 	struct expiry *expiry;
 	struct expire *expire;
+	struct clear *clear;
 	struct compact *compact;
 	struct pins *pins;
 	/* NULL: not a cache */

@@ -12,6 +12,7 @@
 #include "server/lock/locker.h"
 #include "server/store/change/rmw.h"
 #include "server/store/item/heat.h"
+#include "server/store/reclaim/clear.h"
 #include "server/store/txn.h"
 #include "server/table/index.h"
 #include "server/worker/conn.h"
@@ -77,6 +78,12 @@ static struct store_change change_of(const struct request *r)
 		.version = q->version,
 		.flags = q->flags,
 	};
+}
+
+/* What a flush whose time has come is to take away goes ahead of a request for it. */
+static bool clear_ahead(struct request *r, const struct store_change *key)
+{
+	return !clear_is_due(r->worker->server->store) || clear_key(&r->worker->store, key);
 }
 
 static enum request_fate do_ping(struct request *r)
@@ -147,6 +154,8 @@ static enum request_fate do_get(struct request *r)
 	struct store_change key = change_of(r);
 	struct store_result result = { 0 };
 
+	if (!clear_ahead(r, &key))
+		return REQUEST_ASIDE;
 	if (r->head->flags & WIRE_HEAD)
 		return answer_head(r, &key);
 	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
@@ -182,9 +191,11 @@ static enum request_fate do_put(struct request *r)
 		return answer(r, WIRE_ETOOBIG);
 	if (!store_fits(r->worker->server->store, layout_item_bytes(q->key_bytes, q->value_bytes)))
 		return answer(r, WIRE_EMEMORY);
+	struct store_change c = change_of(r);
+	if (!clear_ahead(r, &c))
+		return REQUEST_ASIDE;
 	if (q->flags & WIRE_PULL)
 		return pull_start(&r->worker->pulls, r->to, q, r->key, r->value);
-	struct store_change c = change_of(r);
 	int status = store_put(&r->worker->store, &c, &result);
 	return answer_change(r, status, &result);
 }
@@ -193,6 +204,8 @@ static enum request_fate do_delete(struct request *r)
 {
 	struct store_change c = change_of(r);
 	struct store_result result = { 0 };
+	if (!clear_ahead(r, &c))
+		return REQUEST_ASIDE;
 	int status = store_remove(&r->worker->store, &c, &result);
 
 	return answer_change(r, status, &result);
@@ -244,6 +257,9 @@ static enum request_fate do_txn(struct request *r)
 		return answer(r, WIRE_EINVALID);
 	if (r->conn->handshake.user.role < ROLE_WRITE && txn_changes(keys, (unsigned)r->head->version))
 		return forbid(r);
+	for (unsigned i = 0; i < r->head->version; i++)
+		if (!clear_ahead(r, &keys[i].change))
+			return REQUEST_ASIDE;
 	int status = txn_run(&r->worker->store, keys, (unsigned)r->head->version, r->head->token,
 			     &result.version, &failed);
 	result.value_bytes = failed;
@@ -279,6 +295,8 @@ static enum request_fate do_compute(struct request *r)
 		return answer(r, WIRE_ETOOBIG);
 	if (!compute_init(&x, q, r->value))
 		return answer(r, WIRE_EINVALID);
+	if (!clear_ahead(r, &c))
+		return REQUEST_ASIDE;
 	if (q->flags & WIRE_PULL)
 		return pull_start(&r->worker->pulls, r->to, q, r->key, r->value);
 	c.compute = &x;
