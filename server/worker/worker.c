@@ -165,9 +165,10 @@ static void sleep_for_event(struct worker *w)
 	eventfd_t value;
 
 	bool soon = has_waiting(w) || expire_is_due(w->server->store) ||
-		    compact_is_due(&w->store);
+		    clear_is_due(w->server->store) || compact_is_due(&w->store);
 	/* A step is due. */
-	bool now = rewrites_waiting(&w->rewrites) || clear_is_due(w->server->store);
+	bool now = rewrites_waiting(&w->rewrites) ||
+		   clear_is_ready(w->server->store, clock_ns());
 	int n = poll(fds, 2, now ? 0 : soon ? 1 : 1000);
 	if (n <= 0)
 		return;

@@ -17,7 +17,8 @@
 #include "server/table/index.h"
 
 #define STEP_BUCKETS 8u
-#define AGAIN_NS 1000000ull
+#define AGAIN_NS 100000000ull /* a walk behind one that left something */
+#define PAUSE_NS 1000000ull   /* behind a step that did */
 #define PAGE_BYTES 4096u
 
 struct clear {
@@ -57,6 +58,12 @@ static bool has_come(const struct store *s)
 bool clear_is_due(const struct store *s)
 {
 	return atomic_load_explicit(&s->clear->version, memory_order_relaxed) || has_come(s);
+}
+
+bool clear_is_ready(const struct store *s, uint64_t now_ns)
+{
+	return clear_is_due(s) &&
+	       atomic_load_explicit(&s->clear->resume_ns, memory_order_relaxed) <= now_ns;
 }
 
 /* The version that goes.  Two workers may note it at the same time: then the higher counts. */
@@ -120,6 +127,11 @@ static bool take_away(struct store_worker *w, const struct page *p)
 	return all;
 }
 
+static void put_off(struct clear *x, uint64_t until_ns)
+{
+	atomic_store_explicit(&x->resume_ns, until_ns, memory_order_relaxed);
+}
+
 static void walk(struct store_worker *w, uint64_t now_ns)
 {
 	struct clear *x = w->store->clear;
@@ -140,20 +152,23 @@ static void walk(struct store_worker *w, uint64_t now_ns)
 	bool all = take_away(w, &p);
 	x->left |= !all;
 	x->bucket += p.full && !all;
+	if (!all)
+		put_off(x, now_ns + PAUSE_NS);
 	if (x->bucket < index_buckets(index))
 		return;
 	x->bucket = 0;
-	if (!x->left)
+	if (x->left)
+		put_off(x, now_ns + AGAIN_NS);
+	else
 		atomic_compare_exchange_strong(&x->version, &p.version, 0);
 	x->left = false;
-	atomic_store_explicit(&x->resume_ns, now_ns + AGAIN_NS, memory_order_relaxed);
 }
 
 void clear_step(struct store_worker *w, uint64_t now_ns)
 {
 	struct clear *x = w->store->clear;
 
-	if (atomic_load_explicit(&x->resume_ns, memory_order_relaxed) > now_ns ||
+	if (!clear_is_ready(w->store, now_ns) ||
 	    atomic_flag_test_and_set_explicit(&x->walking, memory_order_acquire))
 		return;
 	walk(w, now_ns);

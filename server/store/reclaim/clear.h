@@ -24,6 +24,8 @@ void clear_delete(struct clear **clear);
 void clear_set(struct store *store, uint64_t at_ms);
 /* Whether the time has come, and not everything is gone. */
 bool clear_is_due(const struct store *store);
+/* Whether it is due, and the next step can be made at once. */
+bool clear_is_ready(const struct store *store, uint64_t now_ns);
 void clear_step(struct store_worker *worker, uint64_t now_ns);
 /* False: the key is to go, and somebody is in the way.  Caller: has seen that it is due. */
 bool clear_key(struct store_worker *worker, const struct store_change *key);

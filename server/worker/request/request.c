@@ -154,8 +154,7 @@ static enum request_fate do_get(struct request *r)
 	struct store_change key = change_of(r);
 	struct store_result result = { 0 };
 
-	if (!clear_ahead(r, &key))
-		return REQUEST_ASIDE;
+	clear_ahead(r, &key); /* a locked one is there until it is not locked */
 	if (r->head->flags & WIRE_HEAD)
 		return answer_head(r, &key);
 	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
