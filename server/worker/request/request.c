@@ -470,7 +470,9 @@ static const char *check(const struct conn *c, const struct wire_request *q, uin
 	bool no_key = !ops[q->op].has_key || (ops[q->op].may_lack_key && !q->key_bytes);
 	if (no_key ? q->key_bytes != 0 : !q->key_bytes || q->key_bytes > LAYOUT_KEY_BYTES_MAX)
 		return "a key length out of bounds";
-	if (q->ttl_ms > (q->flags & WIRE_UNIX ? WIRE_UNIX_MS_MAX : WIRE_TTL_MS_MAX))
+	/* That of a lock is how long to wait for it. */
+	bool is_unix = (q->flags & WIRE_UNIX) && q->op != WIRE_LOCK;
+	if (q->ttl_ms > (is_unix ? WIRE_UNIX_MS_MAX : WIRE_TTL_MS_MAX))
 		return "a time to live out of bounds";
 	uint64_t behind = bytes - sizeof *q, value = ops[q->op].has_value ? q->value_bytes : 0;
 	if (q->flags & WIRE_PULL) {
