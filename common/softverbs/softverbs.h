@@ -15,8 +15,9 @@
  * A process needs some six descriptors for each other process that it talks to.
  *
  * What differs from a NIC, or is worth knowing:
- *  - RC and UC queue pairs only; others fail with EOPNOTSUPP.  UC loses what the peer
- *    refuses, has no receive for, or is not there for, and nothing else.
+ *  - RC, UC and UD queue pairs only; others fail with EOPNOTSUPP.  UC loses what the peer
+ *    refuses, has no receive for, or is not there for, and nothing else.  UD the same, and
+ *    what a receiver leaves no room for within a second; see sv_dropped().
  *  - A READ, WRITE or atomic on memory of sv_mem_alloc() runs no instruction of its
  *    owner, which may be stopped; and so does a SEND, as long as receives are
  *    posted and no more than 60 KiB or 256 messages of that sender wait to be taken.
@@ -115,6 +116,17 @@ int sv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int sv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		struct ibv_qp_init_attr *init_attr);
 int sv_destroy_qp(struct ibv_qp *qp);
+
+/* Datagrams */
+struct ibv_ah *sv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int sv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
+		       struct ibv_grh *grh, struct ibv_ah_attr *attr);
+struct ibv_ah *sv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+				    uint8_t port);
+int sv_destroy_ah(struct ibv_ah *ah);
+/* How many datagrams for it were lost because no receive was posted, or nobody took what was
+ * there for a second.  Any thread. */
+uint32_t sv_dropped(struct ibv_qp *qp);
 
 /* Extended verbs.  On the software device their inline functions in
  * <infiniband/verbs.h> find these, and ibv_query_device_ex()'s, through the context, but

@@ -55,6 +55,7 @@ struct sv_proc {
 	_Atomic uint64_t blocked[SV_QPS / 64];
 
 	_Atomic uint32_t next_gen;
+	_Atomic uint32_t bad_qkeys; /* datagrams with another Q_Key than their receiver's */
 
 	pthread_mutex_t lock; /* all below */
 	struct sv_qp_seat seat[SV_QPS];

@@ -13,7 +13,8 @@
  * struct sv_rw: written by peers as well, so nothing in it is trusted: each
  *	value is checked against limits before use, and none is a pointer.
  *	Behind it, page aligned, comes one struct sv_wire per queue pair: the
- *	ring through which the only peer of that queue pair sends to it.
+ *	ring through which the only peer of that queue pair sends to it, or the
+ *	pool (struct sv_pool) in which anybody leaves datagrams for it.
  *
  * Untouched pages of both cost nothing.
  */
@@ -27,7 +28,7 @@
 #include "common/softverbs/base/lock.h"
 
 /* Raised whenever a struct of this file or a message of peer/msg.h changes. */
-#define SV_ABI_VERSION 2
+#define SV_ABI_VERSION 3
 
 #define SV_SLOTS 4096u /* processes of a fabric; slot 0 is not used */
 #define SV_QPS 4096u   /* queue pairs of a process; index 0 is not used */
@@ -78,6 +79,8 @@ struct sv_ro_qp {
 	_Atomic uint32_t rd_atomic;
 	_Atomic uint32_t rnr_timer;
 	_Atomic uint32_t nak;
+	_Atomic uint32_t type; /* enum ibv_qp_type */
+	_Atomic uint32_t qkey;
 };
 
 /* A memory region.  rkey is 0 while the other fields change: a reader loads
@@ -147,6 +150,8 @@ struct sv_rw_qp {
 	_Atomic uint32_t tx_wait;
 	alignas(SV_CACHE_LINE) _Atomic uint32_t fault;
 	_Atomic uint32_t attention;
+	/* Datagrams that found no receive posted, or no room in time. */
+	_Atomic uint32_t dropped;
 };
 
 struct sv_rw_rq {
@@ -214,6 +219,47 @@ struct sv_wire {
 };
 
 _Static_assert(sizeof(struct sv_wire) == SV_WIRE_BYTES, "wire size");
+
+/* A datagram is in as many chunks, one behind the other, as it needs. */
+#define SV_CHUNKS 60u
+#define SV_CHUNK_BYTES 1024u
+#define SV_DGRAM_BYTES 4096u /* the longest: an MTU */
+
+enum sv_dgram_flag { SV_DGRAM_IMM = 1 };
+
+/* What is said of a datagram, in the place of its first chunk.  Written before its bit of
+ * sv_pool.full. */
+struct sv_dgram {
+	_Atomic uint32_t gen; /* of the queue pair that it is for: a later one drops it */
+	_Atomic uint32_t len;
+	_Atomic uint32_t src_qpn;
+	_Atomic uint32_t qkey;
+	_Atomic uint32_t imm;
+	_Atomic uint32_t flags;	 /* enum sv_dgram_flag */
+	_Atomic uint32_t ticket; /* of sv_pool.ticket: the order in which they are taken */
+	uint32_t reserved;
+	_Atomic uint64_t dgid[2];
+};
+
+/* The datagrams of a queue pair; see exec/dgram.c. */
+struct sv_pool {
+	/* A bit for each first chunk of a datagram that is there.  seq_cst: set by senders,
+	 * cleared by the receiver. */
+	_Atomic uint64_t full;
+	_Atomic uint32_t ticket;
+	/* 0: free.  CAS by senders to incarnation << 24 | number of their queue pair. */
+	_Atomic uint64_t owner[SV_CHUNKS];
+	struct sv_dgram dgram[SV_CHUNKS];
+	alignas(4096) uint8_t payload[SV_CHUNKS * SV_CHUNK_BYTES];
+};
+
+_Static_assert(sizeof(struct sv_pool) == SV_WIRE_BYTES, "pool size");
+
+/* How many chunks so many bytes take; none takes one. */
+static inline uint32_t sv_chunks(uint32_t bytes)
+{
+	return bytes ? (bytes + SV_CHUNK_BYTES - 1) / SV_CHUNK_BYTES : 1;
+}
 _Static_assert(SV_PAYLOAD_BYTES <= 65536, "payload offsets have 16 bits");
 
 /* Bytes of the shared part before the wires; page aligned for 64 KiB pages. */

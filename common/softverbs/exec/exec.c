@@ -12,6 +12,7 @@
  */
 #include "common/softverbs/base/copy.h"
 #include "common/softverbs/base/proc.h"
+#include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/exec/exec.h"
 #include "common/softverbs/exec/fail.h"
 #include "common/softverbs/exec/remote.h"
@@ -75,7 +76,8 @@ static enum sv_outcome execute(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *s
 	switch (wqe->opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
-		return sv_exec_send(qp, wqe, status);
+		return sv_qp_datagram(qp) ? sv_exec_dgram(qp, wqe, status) :
+					    sv_exec_send(qp, wqe, status);
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		if (wqe->stage < SV_STAGE_WRITTEN) {
 			if (sv_exec_rdma(qp, wqe, status) == SV_WAIT)

@@ -19,6 +19,7 @@
 #include "common/softverbs/base/fd.h"
 #include "common/softverbs/base/mem.h"
 #include "common/softverbs/base/proc.h"
+#include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/exec/serve.h"
 #include "common/softverbs/object/channel.h"
 #include "common/softverbs/object/mr.h"
@@ -41,7 +42,7 @@ static int on_hello(struct sv_guest *guest, const struct sv_msg *msg)
 
 	if (guest->greeted || msg->abi != SV_ABI_VERSION || msg->slot >= SV_SLOTS)
 		return EPROTO;
-	sv_guest_greet(guest, msg->slot);
+	sv_guest_greet(guest, msg->slot, msg->incarnation);
 	/* Last: whoever has a link has all that it may use, and need not ask. */
 	return sv_msg_send(guest->watch.fd, &answer, fds, 3);
 }
@@ -187,6 +188,14 @@ static int dispatch(struct sv_guest *guest, const struct sv_msg *msg, const int 
 	}
 }
 
+/* It has hung up, or its process is dead. */
+static void lose(struct sv_guest *guest)
+{
+	if (guest->greeted && sv_guest_is_last(guest))
+		sv_dgram_sender_gone(guest->incarnation);
+	sv_guest_drop(guest);
+}
+
 static void on_guest(struct sv_watch *watch, uint32_t events)
 {
 	struct sv_guest *guest = SV_CONTAINER(watch, struct sv_guest, watch);
@@ -204,7 +213,7 @@ static void on_guest(struct sv_watch *watch, uint32_t events)
 		for (int f = 0; f < nfds; f++)
 			sv_fd_close(fds[f]);
 		if (ret)
-			sv_guest_drop(guest);
+			lose(guest);
 	}
 }
 

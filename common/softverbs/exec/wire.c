@@ -38,6 +38,7 @@
 #include "common/softverbs/base/copy.h"
 #include "common/softverbs/base/fault.h"
 #include "common/softverbs/base/limits.h"
+#include "common/softverbs/exec/credit.h"
 #include "common/softverbs/exec/wire.h"
 #include "common/softverbs/object/cq.h"
 #include "common/softverbs/object/mr.h"
@@ -74,41 +75,6 @@ static enum sv_outcome wait_receiver(struct sv_qp *qp, struct sv_wqe *wqe, uint3
 	for (int n = wqe->rnr_tries; n > RNR_STEADY_TRIES && ns < RNR_MAX_NS; n--)
 		ns *= 2;
 	return sv_wait(qp, SV_BLOCK_RNR, ns);
-}
-
-static void help_count(struct sv_peer *peer, uint64_t word)
-{
-	uint32_t claimant = (uint32_t)(word >> 20) & 0xfff;
-	uint32_t number = (uint32_t)word & 0xfffff;
-	_Atomic uint32_t *claimed = &peer->rw->qp[claimant].claimed;
-	uint32_t n = atomic_load(claimed);
-
-	if (claimant && ((n + 1) & 0xfffff) == number)
-		atomic_compare_exchange_strong(claimed, &n, n + 1);
-}
-
-/* Claims a credit of the peer's receive queue; false: there is none. */
-static bool claim(struct sv_qp *qp, uint32_t rq)
-{
-	struct sv_peer *peer = qp->peer;
-	_Atomic uint64_t *claim = &peer->rw->rq[rq].claim;
-	uint32_t index = sv_qpn_index(qp->peer_qpn);
-	uint64_t word = atomic_load(claim), mine;
-
-	do {
-		/* acquire: partner sv_rq_post(). */
-		uint32_t posted = atomic_load_explicit(&peer->ro->rq[rq].posted,
-						       memory_order_acquire);
-
-		if ((int32_t)(posted - (uint32_t)(word >> 32)) <= 0)
-			return false;
-		help_count(peer, word);
-		/* All earlier claims of this sender are counted by now. */
-		mine = (uint64_t)((uint32_t)(word >> 32) + 1) << 32 | index << 20 |
-		       ((atomic_load(&peer->rw->qp[index].claimed) + 1) & 0xfffff);
-	} while (!atomic_compare_exchange_weak(claim, &word, mine));
-	help_count(peer, mine);
-	return true;
 }
 
 /* Looks how far the receiver is.  False: its counter can't be right. */
@@ -238,23 +204,28 @@ static void tell_receiver(struct sv_qp *qp, bool last, bool solicited)
 	qp->to_wake_solicited |= last && solicited;
 }
 
-void sv_wake_receiver(struct sv_qp *qp)
+void sv_wake_peer(struct sv_peer *peer, uint32_t index, bool solicited)
 {
-	uint32_t index = sv_qpn_index(qp->peer_qpn);
-	uint32_t cq = atomic_load_explicit(&qp->peer->ro->qp[index].cq, memory_order_relaxed);
-	bool solicited = qp->to_wake_solicited;
+	uint32_t cq = atomic_load_explicit(&peer->ro->qp[index].cq, memory_order_relaxed);
 	struct sv_rw_cq *rw;
 	uint32_t taken;
 
-	qp->to_wake = qp->to_wake_solicited = false;
 	if (cq >= SV_CQS)
 		return;
-	rw = &qp->peer->rw->cq[cq];
+	rw = &peer->rw->cq[cq];
 	/* seq_cst: after the message is visible; partner sv_req_notify_cq(). */
 	if (!sv_armed_take(rw, atomic_load(&rw->armed), solicited, &taken))
 		return;
-	sv_peer_notify(qp->peer, index, cq);
+	sv_peer_notify(peer, index, cq);
 	sv_armed_done(rw, taken);
+}
+
+void sv_wake_receiver(struct sv_qp *qp)
+{
+	bool solicited = qp->to_wake_solicited;
+
+	qp->to_wake = qp->to_wake_solicited = false;
+	sv_wake_peer(qp->peer, sv_qpn_index(qp->peer_qpn), solicited);
 }
 
 static uint32_t nak_status(struct sv_qp *qp)
@@ -296,7 +267,7 @@ static enum sv_outcome get_credit(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t
 
 	if (rq >= SV_RQS)
 		return sv_wait_peer(qp, status);
-	if (rnr || !claim(qp, rq))
+	if (rnr || !sv_credit_claim(qp->peer->ro, qp->peer->rw, rq, index))
 		return wait_receiver(qp, wqe, atomic_load(&ro->rnr_timer), status);
 	if (!sv_peer_ready(qp)) {
 		sv_peer_attention(qp->peer, index, SV_ATTN_RECONCILE);

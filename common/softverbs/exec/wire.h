@@ -29,6 +29,8 @@
 
 /* All with sq_lock held.  After messages: who sleeps is woken (qp->to_wake). */
 void sv_wake_receiver(struct sv_qp *qp);
+/* Whoever sleeps for the receive CQ of a peer's queue pair.  Any lock. */
+void sv_wake_peer(struct sv_peer *peer, uint32_t index, bool solicited);
 /* Moves a SEND, or the immediate of a WRITE, on.  SV_DONE: *status is its end. */
 enum sv_outcome sv_exec_send(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status);
 /* The peer's ring is the queue pair's no more. */

@@ -8,6 +8,7 @@
 #include "common/softverbs/base/copy.h"
 #include "common/softverbs/base/limits.h"
 #include "common/softverbs/base/proc.h"
+#include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/exec/wire.h"
 #include "common/softverbs/exec/wire_recv.h"
 #include "common/softverbs/object/cq.h"
@@ -139,6 +140,8 @@ int sv_wire_drain_locked(struct sv_qp *qp, int max, bool *again)
 	uint32_t tail = atomic_load_explicit(&qp->rw->tail, memory_order_acquire);
 	int added = 0;
 
+	if (sv_qp_datagram(qp))
+		return sv_dgram_drain_locked(qp, max, again);
 	SV_CAME_FROM_PEER(qp);
 	*again = false;
 	if (qp->rx_closed)

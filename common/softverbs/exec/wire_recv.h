@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include "common/softverbs/object/qp.h"
 
-/* Takes up to max messages from the ring; receive CQ's lock held. Returns how
+/* Takes up to max messages from the ring, or datagrams from the pool; receive CQ's lock held. Returns how
  * many completions it added. */
 int sv_wire_drain_locked(struct sv_qp *qp, int max, bool *again);
 

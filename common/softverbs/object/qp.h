@@ -20,6 +20,7 @@
 #include "common/softverbs/object/rq.h"
 #include "common/softverbs/peer/map.h"
 
+struct sv_dest;
 struct sv_draft;
 struct sv_peer;
 
@@ -111,6 +112,10 @@ struct sv_qp {
 	struct sv_map_hint hint[SV_MAP_HINTS];
 	uint32_t next_hint;
 
+	/* Of a UD queue pair: where it has sent to, the last first; exec/dgram.c. */
+	struct sv_dest *dests;
+	uint32_t ndests;
+
 	/* Sending into the peer's ring; under sq_lock. */
 	struct sv_wire *tx;
 	uint32_t tx_tail;
@@ -124,7 +129,10 @@ struct sv_qp {
 	uint32_t slow_open; /* parts sent and not answered */
 
 	/* Receive side; under the lock of the receive CQ. */
-	struct sv_wire *rx;
+	union {
+		struct sv_wire *rx;
+		struct sv_pool *pool; /* UD */
+	};
 	uint32_t rx_head;
 	bool rx_closed;	 /* nothing more is taken from the ring */
 	bool rx_partial; /* rx_wqe is half filled */
@@ -148,7 +156,12 @@ static inline struct sv_wqe *sv_wqe_at(struct sv_qp *qp, uint32_t n)
 /* Nobody acknowledges: what is lost on the way, or refused, is lost in silence. */
 static inline bool sv_qp_unreliable(const struct sv_qp *qp)
 {
-	return qp->ib.qp_type == IBV_QPT_UC;
+	return qp->ib.qp_type != IBV_QPT_RC;
+}
+/* Each of its messages says where it goes. */
+static inline bool sv_qp_datagram(const struct sv_qp *qp)
+{
+	return qp->ib.qp_type == IBV_QPT_UD;
 }
 static inline uint32_t sv_qp_state(const struct sv_qp *qp)
 {

@@ -212,11 +212,23 @@ void sv_guest_withdraw(struct sv_offer *offer)
 	pthread_mutex_unlock(&sv_proc->lock);
 }
 
-void sv_guest_greet(struct sv_guest *guest, uint32_t slot)
+void sv_guest_greet(struct sv_guest *guest, uint32_t slot, uint64_t incarnation)
 {
 	pthread_mutex_lock(&sv_proc->lock);
 	guest->greeted = true;
 	guest->slot = slot;
+	guest->incarnation = incarnation;
 	push_guest(guest, 0, 0);
 	pthread_mutex_unlock(&sv_proc->lock);
+}
+
+bool sv_guest_is_last(const struct sv_guest *guest)
+{
+	bool last = true;
+
+	pthread_mutex_lock(&sv_proc->lock);
+	for (struct sv_guest *other = sv_proc->guests; other && last; other = other->next)
+		last = other == guest || !other->greeted || other->incarnation != guest->incarnation;
+	pthread_mutex_unlock(&sv_proc->lock);
+	return last;
 }

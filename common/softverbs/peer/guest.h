@@ -14,6 +14,7 @@
 struct sv_guest {
 	struct sv_watch watch;
 	uint32_t slot;
+	uint64_t incarnation;
 	bool greeted;
 	bool over;
 	uint8_t *stage;
@@ -37,7 +38,9 @@ struct sv_offer {
 void sv_guest_add(int fd, void (*ready)(struct sv_watch *watch, uint32_t events));
 void sv_guest_drop(struct sv_guest *guest);
 /* It has said who it is: it gets all that its queue pairs may access. */
-void sv_guest_greet(struct sv_guest *guest, uint32_t slot);
+void sv_guest_greet(struct sv_guest *guest, uint32_t slot, uint64_t incarnation);
+/* Whether this is the only link that its process has to this one; control thread. */
+bool sv_guest_is_last(const struct sv_guest *guest);
 /* It is about to be given mem. */
 void sv_guest_remember(struct sv_guest *guest, uint32_t mem, bool write);
 

@@ -344,17 +344,19 @@ VERB(int, ibv_attach_mcast, (struct ibv_qp *qp, const union ibv_gid *gid, uint16
 VERB(int, ibv_detach_mcast, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid),
      (qp, gid, lid), qp->context, EOPNOTSUPP)
 
-/* ---- address handles: for datagrams, which there are none of ---- */
+/* ---- address handles ---- */
 
 VERB(struct ibv_ah *, ibv_create_ah, (struct ibv_pd *pd, struct ibv_ah_attr *attr), (pd, attr),
-     pd->context, sv_no_object())
+     pd->context, sv_create_ah(pd, attr))
+VERB(int, ibv_destroy_ah, (struct ibv_ah *ah), (ah), ah->context, sv_destroy_ah(ah))
 VERB(struct ibv_ah *, ibv_create_ah_from_wc,
      (struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port),
-     (pd, wc, grh, port), pd->context, sv_no_object())
+     (pd, wc, grh, port), pd->context, sv_create_ah_from_wc(pd, wc, grh, port))
 VERB(int, ibv_init_ah_from_wc,
      (struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
       struct ibv_ah_attr *attr),
-     (context, port, wc, grh, attr), context, EOPNOTSUPP)
+     (context, port, wc, grh, attr), context,
+     sv_init_ah_from_wc(context, port, wc, grh, attr))
 VERB(int, ibv_resolve_eth_l2_from_gid,
      (struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE],
       uint16_t *vid),

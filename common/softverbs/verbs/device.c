@@ -16,7 +16,7 @@
 #include <time.h>
 #include "common/softverbs/base/bell.h"
 #include "common/softverbs/base/limits.h"
-#include "common/softverbs/base/shm.h"
+#include "common/softverbs/base/proc.h"
 #include "common/softverbs/exec/poll.h"
 #include "common/softverbs/object/async.h"
 #include "common/softverbs/object/cq.h"
@@ -95,6 +95,7 @@ int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->max_srq = SV_SRQS;
 	attr->max_srq_wr = SV_MAX_SRQ_WR;
 	attr->max_srq_sge = SV_MAX_SGE;
+	attr->max_ah = INT32_MAX;
 	attr->max_pkeys = 1;
 	attr->local_ca_ack_delay = 15;
 	attr->phys_port_cnt = 1;
@@ -113,6 +114,7 @@ int sv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	attr->gid_tbl_len = 2;
 	attr->port_cap_flags = IBV_PORT_CM_SUP;
 	attr->max_msg_sz = SV_MAX_MSG_BYTES;
+	attr->qkey_viol_cntr = atomic_load(&sv_proc->bad_qkeys);
 	attr->pkey_tbl_len = 1;
 	attr->max_vl_num = 1;
 	attr->active_width = 2; /* 4X */

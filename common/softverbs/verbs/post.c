@@ -7,10 +7,13 @@
  * unsignalled requests only gets ENOMEM after max_send_wr of them.
  */
 #include <errno.h>
+#include <string.h>
 #include "common/softverbs/base/copy.h"
+#include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/exec/exec.h"
 #include "common/softverbs/exec/fail.h"
 #include "common/softverbs/exec/sq.h"
+#include "common/softverbs/object/ah.h"
 #include "common/softverbs/object/mr.h"
 #include "common/softverbs/object/qp.h"
 #include "common/softverbs/verbs/post.h"
@@ -20,6 +23,16 @@ static bool has_room(const struct sv_qp *qp, uint32_t n)
 	/* acquire: partner pop() in exec/poll.c. */
 	return qp->posted - atomic_load_explicit(&qp->polled, memory_order_acquire) + n <=
 	       qp->cap.max_send_wr;
+}
+
+/* What a datagram has besides: where it goes to, of which *dest is the place. */
+static int check_dgram(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_dest **dest)
+{
+	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM)
+		return EINVAL;
+	if (!wr->wr.ud.ah || wr->wr.ud.ah->pd != qp->ib.pd)
+		return EINVAL;
+	return sv_dest_find(qp, wr->wr.ud.remote_qpn, dest);
 }
 
 static int check_wr(const struct sv_qp *qp, const struct ibv_send_wr *wr)
@@ -61,7 +74,18 @@ static void copy_payload(struct sv_wqe *wqe, const struct ibv_send_wr *wr)
 	}
 }
 
-static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr)
+static void fill_dgram(struct sv_wqe *wqe, const struct ibv_send_wr *wr, struct sv_dest *dest)
+{
+	const union ibv_gid *dgid = &sv_ah_of(wr->wr.ud.ah)->attr.grh.dgid;
+
+	wqe->remote_addr = (uintptr_t)dest;
+	wqe->rkey = wr->wr.ud.remote_qkey;
+	memcpy(&wqe->compare_add, dgid->raw, sizeof(wqe->compare_add));
+	memcpy(&wqe->swap, dgid->raw + sizeof(wqe->compare_add), sizeof(wqe->swap));
+}
+
+/* dest: of a datagram. */
+static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_dest *dest)
 {
 	uint32_t at = qp->sq_head + qp->sq_count++;
 	struct sv_wqe *wqe = sv_wqe_at(qp, at >= qp->cap.max_send_wr ? at - qp->cap.max_send_wr : at);
@@ -75,7 +99,9 @@ static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr)
 	wqe->done = 0;
 	wqe->imm = wr->imm_data;
 	wqe->len = sv_sge_bytes(wr->sg_list, wr->num_sge);
-	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	if (dest) {
+		fill_dgram(wqe, wr, dest);
+	} else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
@@ -95,19 +121,33 @@ static void go_on(struct sv_qp *qp)
 		sv_progress_locked(qp);
 }
 
+/* Looks whether a request may be queued; a datagram's place first, for which the lock may be
+ * given up. */
+static inline int prepare(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_dest **dest)
+{
+	int ret = sv_qp_datagram(qp) ? check_dgram(qp, wr, dest) : 0;
+
+	if (ret)
+		return ret;
+	if (sv_qp_datagram(qp) && sv_qp_state(qp) < IBV_QPS_RTS)
+		return EINVAL;
+	return has_room(qp, 1) ? check_wr(qp, wr) : ENOMEM;
+}
+
 int sv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct sv_qp *qp = sv_qp_of(ibqp);
+	struct sv_dest *dest = NULL;
 	int ret = 0;
 
 	sv_spin_lock(&qp->sq_lock);
 	if (sv_qp_state(qp) < IBV_QPS_RTS)
 		ret = EINVAL;
 	for (; !ret && wr; wr = wr->next) {
-		ret = has_room(qp, 1) ? check_wr(qp, wr) : ENOMEM;
+		ret = prepare(qp, wr, &dest);
 		if (ret)
 			break;
-		enqueue(qp, wr);
+		enqueue(qp, wr, dest);
 	}
 	go_on(qp);
 	sv_spin_unlock(&qp->sq_lock);
@@ -116,19 +156,36 @@ int sv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	return ret;
 }
 
-int sv_post_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n)
+/* All or none: places of all before the first is queued. */
+static int check_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n)
 {
+	struct sv_dest *dest;
 	int ret = 0;
 
-	sv_spin_lock(&qp->sq_lock);
-	if (sv_qp_state(qp) < IBV_QPS_RTS)
-		ret = EINVAL;
-	else if (!has_room(qp, n))
-		ret = ENOMEM;
 	for (uint32_t i = 0; !ret && i < n; i++)
 		ret = check_wr(qp, &wr[i]);
-	for (uint32_t i = 0; !ret && i < n; i++)
-		enqueue(qp, &wr[i]);
+	for (uint32_t i = 0; !ret && i < n && sv_qp_datagram(qp); i++)
+		ret = check_dgram(qp, &wr[i], &dest);
+	return ret;
+}
+
+int sv_post_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n)
+{
+	struct sv_dest *dest = NULL;
+	int ret;
+
+	sv_spin_lock(&qp->sq_lock);
+	ret = check_all(qp, wr, n);
+	if (!ret && sv_qp_state(qp) < IBV_QPS_RTS)
+		ret = EINVAL;
+	else if (!ret && !has_room(qp, n))
+		ret = ENOMEM;
+	for (uint32_t i = 0; !ret && i < n; i++) {
+		if (sv_qp_datagram(qp))
+			ret = sv_dest_find(qp, wr[i].wr.ud.remote_qpn, &dest);
+		if (!ret)
+			enqueue(qp, &wr[i], dest);
+	}
 	go_on(qp);
 	sv_spin_unlock(&qp->sq_lock);
 	return ret;

@@ -23,6 +23,7 @@
 #include "common/softverbs/base/limits.h"
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/exec/credit.h"
+#include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/object/async.h"
 #include "common/softverbs/object/mr.h"
 #include "common/softverbs/object/qp.h"
@@ -36,7 +37,8 @@ static int check_init(const struct ibv_qp_init_attr *init)
 {
 	const struct ibv_qp_cap *cap = &init->cap;
 
-	if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC)
+	if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC &&
+	    init->qp_type != IBV_QPT_UD)
 		return EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return EINVAL;
@@ -137,6 +139,9 @@ static void publish(struct sv_qp *qp)
 	atomic_store(&ro->state, IBV_QPS_RESET);
 	atomic_store(&ro->dest_qpn, 0);
 	atomic_store(&ro->access, 0);
+	atomic_store(&ro->type, qp->ib.qp_type);
+	atomic_store(&ro->qkey, 0);
+	atomic_store(&qp->rw->dropped, 0);
 	atomic_store(&ro->pd, sv_pd_of(qp->ib.pd)->id);
 	atomic_store(&ro->rq, qp->rq->index);
 	atomic_store(&ro->cq, sv_cq_of(qp->ib.recv_cq)->index);
@@ -265,6 +270,7 @@ int sv_destroy_qp(struct ibv_qp *ibqp)
 	pthread_mutex_unlock(&ibqp->mutex);
 	if (peer)
 		sv_peer_put(peer);
+	sv_dest_forget(qp);
 	drop_ring(qp);
 	leave_seat(qp);
 	count_users(qp, -1);
@@ -277,4 +283,9 @@ int sv_destroy_qp(struct ibv_qp *ibqp)
 	free(qp->sq);
 	free(qp);
 	return 0;
+}
+
+uint32_t sv_dropped(struct ibv_qp *ibqp)
+{
+	return atomic_load(&sv_qp_of(ibqp)->rw->dropped);
 }

@@ -48,6 +48,7 @@ static struct ibv_send_wr *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 	wr->wr_id = ex->wr_id;
 	wr->next = NULL;
 	wr->num_sge = 0;
+	wr->wr.ud.ah = NULL;
 	wr->opcode = opcode;
 	wr->send_flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
 	return wr;
@@ -143,6 +144,18 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 	wr->wr.atomic.rkey = rkey;
 	wr->wr.atomic.remote_addr = remote_addr;
 	wr->wr.atomic.compare_add = add;
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			   uint32_t remote_qkey)
+{
+	struct ibv_send_wr *wr = current(draft_of(ex));
+
+	if (!wr)
+		return;
+	wr->wr.ud.ah = ah;
+	wr->wr.ud.remote_qpn = remote_qpn;
+	wr->wr.ud.remote_qkey = remote_qkey;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
@@ -246,6 +259,8 @@ static void set_calls(struct ibv_qp_ex *ex, uint64_t ops)
 		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	if (ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	if (ex->qp_base.qp_type == IBV_QPT_UD)
+		ex->wr_set_ud_addr = wr_set_ud_addr;
 	ex->wr_set_sge = wr_set_sge;
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;

@@ -50,19 +50,32 @@ static const struct transition {
 		  IBV_QP_AV | IBV_QP_PKEY_INDEX | PATH_ATTRS },
 };
 
+/* Of datagrams: nobody is connected to anybody. */
+static const struct transition dgram_transitions[] = {
+	{ IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0 },
+	{ IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY },
+	{ IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
+	{ IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_QKEY },
+	{ IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_QKEY },
+	{ IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	{ IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_QKEY },
+	{ IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
+};
+
 /* What only a reliable connection has. */
 #define RELIABLE_ATTRS                                                                        \
 	(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |         \
 	 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY)
 
 /* absent: attributes that this type of queue pair doesn't have. */
-static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask, int absent)
+static int check_mask(const struct transition *table, size_t n, enum ibv_qp_state from,
+		      enum ibv_qp_state to, int mask, int absent)
 {
 	mask &= ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
 		return mask ? EINVAL : 0;
-	for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
-		const struct transition *t = &transitions[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct transition *t = &table[i];
 
 		if (t->from != from || t->to != to)
 			continue;
@@ -72,6 +85,17 @@ static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask, in
 		return 0;
 	}
 	return EINVAL;
+}
+
+#define ENTRIES(table) (sizeof(table) / sizeof((table)[0]))
+
+static int check_transition(const struct sv_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to,
+			    int mask)
+{
+	if (sv_qp_datagram(qp))
+		return check_mask(dgram_transitions, ENTRIES(dgram_transitions), from, to, mask, 0);
+	return check_mask(transitions, ENTRIES(transitions), from, to, mask,
+			  sv_qp_unreliable(qp) ? RELIABLE_ATTRS : 0);
 }
 
 static int check_values(const struct ibv_qp_attr *attr, int mask)
@@ -131,6 +155,10 @@ static void take_values(struct sv_qp *qp, const struct ibv_qp_attr *attr, int ma
 		own->rnr_retry = attr->rnr_retry;
 	if (mask & IBV_QP_PORT)
 		own->port_num = attr->port_num;
+	if (mask & IBV_QP_QKEY) {
+		own->qkey = attr->qkey;
+		atomic_store(&qp->ro->qkey, attr->qkey);
+	}
 	if (mask & IBV_QP_AV)
 		own->ah_attr = attr->ah_attr;
 	if (mask & IBV_QP_PATH_MTU)
@@ -202,7 +230,7 @@ static void change_state(struct sv_qp *qp, const struct ibv_qp_attr *attr, int m
 		sv_qp_fail_locked(qp);
 		return;
 	}
-	if (to == IBV_QPS_RTR) {
+	if (to == IBV_QPS_RTR && !sv_qp_datagram(qp)) {
 		set_peer(qp, *peer, attr->dest_qp_num);
 		*peer = NULL;
 		atomic_store(&qp->ro->dest_qpn, attr->dest_qp_num);
@@ -221,7 +249,7 @@ int sv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	enum ibv_qp_state from, to;
 	int ret;
 
-	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && !sv_qp_datagram(qp)) {
 		peer = sv_peer_get(sv_qpn_slot(attr->dest_qp_num));
 		if (!peer)
 			return errno;
@@ -231,7 +259,7 @@ int sv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	ret = mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from ? EINVAL : 0;
 	if (!ret)
-		ret = check_mask(from, to, mask, sv_qp_unreliable(qp) ? RELIABLE_ATTRS : 0);
+		ret = check_transition(qp, from, to, mask);
 	if (!ret)
 		ret = check_values(attr, mask);
 	if (!ret)

@@ -383,7 +383,7 @@ static void transitions(int sock)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RAW_PACKET };
 	struct kit k;
 	struct ibv_qp *qp;
 

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ud.c -- datagrams: what the receiver is told, what is lost and counted, many senders, and
+ * senders that die.
+ *
+ * SOFTVERBS_DATAGRAMS: how many the many send in all (20,000).
+ */
+#include "tests/unit/softverbs/kit.h"
+
+#define QKEY 0x11223344u
+#define GRH 40u
+#define SLOTS 256u
+#define SLOT_BYTES (GRH + 4096u)
+#define SENDERS 8u
+#define LIMIT_NS (KIT_LIMIT_S * 1000000000ull)
+
+struct end {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *scq, *rcq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *mem;
+	struct ibv_ah *ah;
+};
+
+static void to_rts(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY };
+	int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+
+	CHECK(sv_modify_qp(qp, &attr, init) == EINVAL);
+	CHECK(sv_modify_qp(qp, &attr, init | IBV_QP_ACCESS_FLAGS | IBV_QP_QKEY) == EINVAL);
+	CHECK(!sv_modify_qp(qp, &attr, init | IBV_QP_QKEY));
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK(sv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN) == EINVAL);
+	CHECK(!sv_modify_qp(qp, &attr, IBV_QP_STATE));
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(sv_modify_qp(qp, &attr, IBV_QP_STATE) == EINVAL);
+	CHECK(!sv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+}
+
+static struct ibv_ah *new_ah(struct end *e)
+{
+	struct ibv_ah_attr attr = { .port_num = 1, .dlid = 7 };
+	struct ibv_ah *ah;
+
+	CHECK(!sv_query_gid(e->ctx, 1, 0, &attr.grh.dgid));
+	CHECK(!sv_create_ah(e->pd, &attr) && errno == EINVAL);
+	attr.dlid = 0;
+	CHECK((ah = sv_create_ah(e->pd, &attr)) != NULL); /* the port's own LID */
+	CHECK(!sv_destroy_ah(ah));
+	attr.is_global = 1;
+	attr.grh.sgid_index = 2;
+	CHECK(!sv_create_ah(e->pd, &attr) && errno == EINVAL);
+	attr.grh.sgid_index = 0;
+	CHECK((ah = sv_create_ah(e->pd, &attr)) != NULL);
+	return ah;
+}
+
+static void open_end(struct end *e)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
+					 .cap = { .max_send_wr = 64, .max_recv_wr = SLOTS,
+						  .max_send_sge = 2, .max_recv_sge = 2 } };
+
+	memset(e, 0, sizeof(*e));
+	e->ctx = kit_open_device();
+	CHECK((e->pd = sv_alloc_pd(e->ctx)) != NULL);
+	CHECK((e->scq = sv_create_cq(e->ctx, 64, NULL, NULL, 0)) != NULL);
+	CHECK((e->rcq = sv_create_cq(e->ctx, SLOTS, NULL, NULL, 0)) != NULL);
+	CHECK((e->mem = malloc(SLOTS * SLOT_BYTES)) != NULL);
+	CHECK((e->mr = sv_reg_mr(e->pd, e->mem, SLOTS * SLOT_BYTES, IBV_ACCESS_LOCAL_WRITE)) != NULL);
+	init.send_cq = e->scq;
+	init.recv_cq = e->rcq;
+	CHECK((e->qp = sv_create_qp(e->pd, &init)) != NULL);
+	to_rts(e->qp);
+	e->ah = new_ah(e);
+}
+
+static void close_end(struct end *e)
+{
+	CHECK(sv_dealloc_pd(e->pd) == EBUSY);
+	CHECK(!sv_destroy_ah(e->ah));
+	CHECK(!sv_destroy_qp(e->qp));
+	CHECK(!sv_destroy_cq(e->scq) && !sv_destroy_cq(e->rcq));
+	CHECK(!sv_dereg_mr(e->mr));
+	CHECK(!sv_dealloc_pd(e->pd));
+	CHECK(!sv_close_device(e->ctx));
+	free(e->mem);
+}
+
+static void post_recv(struct end *e, uint32_t slot, uint32_t bytes)
+{
+	struct ibv_sge sge = { (uintptr_t)e->mem + slot * SLOT_BYTES, bytes, e->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CHECK(!ibv_post_recv(e->qp, &wr, &bad));
+}
+
+static int try_send(struct end *e, uint32_t slot, uint32_t bytes, uint32_t qpn, uint32_t qkey,
+		    enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = { (uintptr_t)e->mem + slot * SLOT_BYTES, bytes, e->mr->lkey };
+	struct ibv_send_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
+				  .send_flags = IBV_SEND_SIGNALED, .imm_data = 77 }, *bad;
+
+	wr.wr.ud.ah = e->ah;
+	wr.wr.ud.remote_qpn = qpn;
+	wr.wr.ud.remote_qkey = qkey;
+	return ibv_post_send(e->qp, &wr, &bad);
+}
+
+static void send_one(struct end *e, uint32_t slot, uint32_t bytes, uint32_t qpn, uint32_t qkey)
+{
+	CHECK(!try_send(e, slot, bytes, qpn, qkey, IBV_WR_SEND_WITH_IMM));
+	kit_expect(e->scq, slot, IBV_WC_SUCCESS);
+}
+
+/* ---- one sender ---- */
+
+static void wait_drops(struct end *e, uint32_t n)
+{
+	uint64_t until = kit_now_ns() + LIMIT_NS;
+	struct ibv_wc wc;
+
+	while (sv_dropped(e->qp) < n) {
+		CHECK(ibv_poll_cq(e->rcq, 1, &wc) == 0);
+		CHECK(kit_now_ns() < until);
+	}
+	CHECK(sv_dropped(e->qp) == n);
+}
+
+static void wait_bad_qkey(struct end *e, uint32_t before)
+{
+	uint64_t until = kit_now_ns() + LIMIT_NS;
+	struct ibv_port_attr port;
+	struct ibv_wc wc;
+
+	do {
+		CHECK(ibv_poll_cq(e->rcq, 1, &wc) == 0);
+		CHECK(!sv_query_port(e->ctx, 1, &port) && kit_now_ns() < until);
+	} while (port.qkey_viol_cntr == before);
+	CHECK(port.qkey_viol_cntr == before + 1);
+}
+
+/* Answers by what the completion and the first 40 bytes say. */
+static void answer(struct end *e, struct ibv_wc *wc)
+{
+	struct ibv_grh *grh = (struct ibv_grh *)(void *)(e->mem + wc->wr_id * SLOT_BYTES);
+	struct ibv_ah_attr attr;
+	union ibv_gid gid;
+
+	CHECK(!sv_init_ah_from_wc(e->ctx, 1, wc, grh, &attr));
+	CHECK(!sv_query_gid(e->ctx, 1, 0, &gid));
+	CHECK(attr.is_global && !attr.grh.sgid_index && !memcmp(&attr.grh.dgid, &gid, sizeof(gid)));
+	CHECK(!sv_destroy_ah(e->ah));
+	CHECK((e->ah = sv_create_ah_from_wc(e->pd, wc, grh, 1)) != NULL);
+	send_one(e, 5, 8, wc->src_qp, QKEY);
+}
+
+static void receiver(int sock)
+{
+	struct end e;
+	struct ibv_wc wc;
+
+	open_end(&e);
+	kit_say(sock, e.qp->qp_num);
+	wait_drops(&e, 3); /* nobody had posted */
+	post_recv(&e, 0, SLOT_BYTES);
+	kit_say(sock, 1);
+	wc = kit_wait(e.rcq);
+	CHECK(wc.status == IBV_WC_SUCCESS && wc.byte_len == GRH + 4096 && wc.imm_data == 77);
+	CHECK(wc.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM) && wc.opcode == IBV_WC_RECV);
+	CHECK(e.mem[GRH] == 9 && e.mem[GRH + 4095] == 9);
+	answer(&e, &wc);
+	post_recv(&e, 1, SLOT_BYTES);
+	kit_say(sock, 1);
+	wait_bad_qkey(&e, 0);
+	kit_say(sock, 1);
+	kit_expect(e.rcq, 1, IBV_WC_SUCCESS); /* the receive is still there */
+	post_recv(&e, 2, GRH + 15);
+	kit_say(sock, 1);
+	kit_expect(e.rcq, 2, IBV_WC_LOC_LEN_ERR);
+	kit_wait_state(e.qp, IBV_QPS_ERR);
+	CHECK(sv_dropped(e.qp) == 3);
+	close_end(&e);
+}
+
+static void sender(int sock)
+{
+	uint32_t qpn = (uint32_t)kit_hear(sock);
+	struct end e;
+
+	open_end(&e);
+	post_recv(&e, 6, SLOT_BYTES);
+	memset(e.mem, 9, SLOT_BYTES);
+	CHECK(try_send(&e, 0, 8, qpn, QKEY, IBV_WR_RDMA_WRITE) == EINVAL);
+	CHECK(!try_send(&e, 0, 4096, qpn, QKEY, IBV_WR_SEND));
+	kit_expect(e.scq, 0, IBV_WC_SUCCESS);
+	send_one(&e, 1, 8, qpn, QKEY);
+	send_one(&e, 2, 0, qpn, QKEY);
+	kit_hear(sock);
+	send_one(&e, 0, 4096, qpn, QKEY);
+	kit_expect(e.rcq, 6, IBV_WC_SUCCESS);
+	kit_hear(sock);
+	send_one(&e, 3, 8, qpn, QKEY + 1);
+	kit_hear(sock);
+	send_one(&e, 3, 8, qpn, 1u << 31); /* the queue pair's own */
+	kit_hear(sock);
+	send_one(&e, 3, 16, qpn, QKEY);
+	/* Longer than an MTU; and to nobody, which nobody tells. */
+	CHECK(!try_send(&e, 4, 4097, qpn, QKEY, IBV_WR_SEND));
+	kit_expect(e.scq, 4, IBV_WC_LOC_LEN_ERR);
+	kit_wait_state(e.qp, IBV_QPS_ERR);
+	close_end(&e);
+}
+
+static void test_pair(void **state)
+{
+	(void)state;
+	kit_run(receiver, sender);
+}
+
+/* A number that is no queue pair's, a process that is not there, a receiver that is an RC queue
+ * pair: sent, and lost. */
+static void lonely(int sock)
+{
+	struct end e;
+
+	open_end(&e);
+	send_one(&e, 0, 64, e.qp->qp_num + 1, QKEY);
+	send_one(&e, 1, 64, e.qp->qp_num ^ 0x123000, QKEY);
+	/* To itself. */
+	post_recv(&e, 2, SLOT_BYTES);
+	send_one(&e, 3, 64, e.qp->qp_num, QKEY);
+	kit_expect(e.rcq, 2, IBV_WC_SUCCESS);
+	close_end(&e);
+	kit_say(sock, 1);
+}
+
+static void witness(int sock)
+{
+	kit_hear(sock);
+}
+
+static void test_nobody(void **state)
+{
+	(void)state;
+	kit_run(lonely, witness);
+}
+
+/* ---- many senders ---- */
+
+struct head {
+	uint32_t sender, number, bytes;
+};
+
+static unsigned long datagrams(void)
+{
+	const char *text = getenv("SOFTVERBS_DATAGRAMS");
+
+	return text ? strtoul(text, NULL, 10) : 20000;
+}
+
+static uint32_t length_of(uint32_t sender, uint32_t number)
+{
+	return (uint32_t)sizeof(struct head) + (number * 2654435761u + sender * 97) % 4080;
+}
+
+static uint8_t pattern(const struct head *h, uint32_t at)
+{
+	return (uint8_t)(h->sender * 31 + h->number + at * 7);
+}
+
+static void fill(uint8_t *to, uint32_t sender_id, uint32_t number)
+{
+	struct head h = { sender_id, number, length_of(sender_id, number) };
+
+	memcpy(to, &h, sizeof(h));
+	for (uint32_t i = sizeof(h); i < h.bytes; i++)
+		to[i] = pattern(&h, i);
+}
+
+static void send_many(uint32_t id, uint32_t qpn, int done)
+{
+	uint32_t n = (uint32_t)(datagrams() / SENDERS);
+	struct end e;
+
+	open_end(&e);
+	for (uint32_t i = 0; i < n; i++) {
+		if (i >= 32)
+			kit_expect(e.scq, i % 32, IBV_WC_SUCCESS);
+		fill(e.mem + i % 32 * SLOT_BYTES, id, i);
+		CHECK(!try_send(&e, i % 32, length_of(id, i), qpn, QKEY, IBV_WR_SEND));
+	}
+	for (uint32_t i = n < 32 ? 0 : n - 32; i < n; i++)
+		kit_expect(e.scq, i % 32, IBV_WC_SUCCESS);
+	kit_say(done, n);
+	close_end(&e);
+}
+
+/* Whole, and later than all that came from this sender. */
+static void check_one(const struct end *e, const struct ibv_wc *wc, uint32_t *next)
+{
+	const uint8_t *data = e->mem + wc->wr_id * SLOT_BYTES + GRH;
+	struct head h;
+
+	CHECK(wc->status == IBV_WC_SUCCESS);
+	memcpy(&h, data, sizeof(h));
+	CHECK(h.sender < SENDERS && h.number >= next[h.sender]);
+	CHECK(h.bytes == length_of(h.sender, h.number) && wc->byte_len == GRH + h.bytes);
+	for (uint32_t i = sizeof(h); i < h.bytes; i++)
+		CHECK(data[i] == pattern(&h, i));
+	next[h.sender] = h.number + 1;
+}
+
+/* How many were sent in all, as far as senders have said. */
+static uint64_t hear_done(int done, unsigned int *said)
+{
+	struct pollfd pfd = { .fd = done, .events = POLLIN };
+	uint64_t sent = 0;
+
+	while (poll(&pfd, 1, 0) == 1 && pfd.revents & POLLIN) {
+		sent += kit_hear(done);
+		++*said;
+	}
+	return sent;
+}
+
+static void receive_many(struct end *e, int done)
+{
+	uint64_t until = kit_now_ns() + LIMIT_NS + datagrams() * 100000ull;
+	uint64_t sent = 0, got = 0;
+	uint32_t next[SENDERS] = { 0 };
+	unsigned int said = 0;
+	struct ibv_wc wc;
+
+	while (said < SENDERS || got + sv_dropped(e->qp) < sent) {
+		CHECK(kit_now_ns() < until);
+		if (ibv_poll_cq(e->rcq, 1, &wc) == 1) {
+			check_one(e, &wc, next);
+			post_recv(e, (uint32_t)wc.wr_id, SLOT_BYTES);
+			got++;
+		} else {
+			sent += hear_done(done, &said);
+		}
+	}
+	CHECK(got + sv_dropped(e->qp) == sent);
+	CHECK(!sv_dropped(e->qp) || got > sent / 2);
+	printf("%lu of %lu datagrams, the others dropped\n", (unsigned long)got, (unsigned long)sent);
+}
+
+static void test_many(void **state)
+{
+	int done[2], number[2];
+	pid_t pids[SENDERS + 1];
+	uint32_t qpn;
+
+	(void)state;
+	fflush(NULL);
+	assert_int_equal(pipe(done), 0);
+	assert_int_equal(pipe(number), 0);
+	pids[SENDERS] = fork();
+	if (!pids[SENDERS]) {
+		struct end e;
+
+		open_end(&e);
+		for (uint32_t i = 0; i < SLOTS; i++)
+			post_recv(&e, i, SLOT_BYTES);
+		kit_say(number[1], e.qp->qp_num);
+		receive_many(&e, done[0]);
+		close_end(&e);
+		exit(0);
+	}
+	qpn = (uint32_t)kit_hear(number[0]);
+	for (uint32_t i = 0; i < SENDERS; i++) {
+		pids[i] = fork();
+		if (!pids[i]) {
+			send_many(i, qpn, done[1]);
+			exit(0);
+		}
+	}
+	for (uint32_t i = 0; i <= SENDERS; i++)
+		assert_int_equal(kit_status(pids[i]), 0);
+	for (int i = 0; i < 2; i++) {
+		close(done[i]);
+		close(number[i]);
+	}
+}
+
+/* ---- receivers that are stopped, senders that die ---- */
+
+static void stopped(int sock)
+{
+	uint32_t got = 0;
+	struct end e;
+
+	open_end(&e);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		post_recv(&e, i, SLOT_BYTES);
+	kit_say(sock, e.qp->qp_num);
+	kit_say(sock, (uint64_t)getpid());
+	CHECK(kit_wait(e.rcq).status == IBV_WC_SUCCESS);
+	raise(SIGSTOP);
+	kit_hear(sock);
+	/* Some 15 of 4,096 bytes are all that its memory holds while it takes none. */
+	while (got + sv_dropped(e.qp) < 40) {
+		CHECK(kit_wait(e.rcq).status == IBV_WC_SUCCESS);
+		got++;
+	}
+	CHECK(got >= 10 && got <= 15);
+	close_end(&e);
+}
+
+/* Field 3 of its stat is T. */
+static void wait_stopped(pid_t pid)
+{
+	uint64_t until = kit_now_ns() + LIMIT_NS;
+	char path[64], state = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	while (state != 'T') {
+		FILE *file = fopen(path, "r");
+
+		CHECK(file && fscanf(file, "%*d %*s %c", &state) == 1);
+		fclose(file);
+		CHECK(kit_now_ns() < until);
+		sched_yield();
+	}
+}
+
+static void beside_stopped(int sock)
+{
+	uint32_t qpn = (uint32_t)kit_hear(sock);
+	pid_t pid = (pid_t)kit_hear(sock);
+	uint64_t begin = kit_now_ns();
+	struct end e;
+
+	open_end(&e);
+	send_one(&e, 0, 8, qpn, QKEY);
+	wait_stopped(pid);
+	for (uint32_t i = 0; i < 40; i++)
+		send_one(&e, i, 4096, qpn, QKEY);
+	/* It waited once, not for each of them. */
+	CHECK(kit_now_ns() - begin < 20000000000ull);
+	CHECK(!kill(pid, SIGCONT));
+	kit_say(sock, 1);
+	close_end(&e);
+}
+
+static void test_stopped(void **state)
+{
+	(void)state;
+	kit_run(stopped, beside_stopped);
+}
+
+/* Sends until it is killed. */
+static void send_forever(uint32_t qpn)
+{
+	struct end e;
+
+	open_end(&e);
+	for (uint32_t i = 0;; i++) {
+		fill(e.mem, 0, 1);
+		send_one(&e, 0, 4096, qpn, QKEY);
+	}
+}
+
+static void survivor(int sock)
+{
+	uint64_t got = 0, victims = 0;
+	struct ibv_wc wc;
+	struct end e;
+
+	open_end(&e);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		post_recv(&e, i, SLOT_BYTES);
+	kit_say(sock, e.qp->qp_num);
+	/* Each victim dies when a hundred more have come. */
+	while (victims < 10) {
+		wc = kit_wait(e.rcq);
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.byte_len == SLOT_BYTES);
+		post_recv(&e, (uint32_t)wc.wr_id, SLOT_BYTES);
+		if (++got % 100 == 0)
+			kit_say(sock, ++victims);
+	}
+	close_end(&e);
+}
+
+static void murderer(int sock)
+{
+	uint32_t qpn = (uint32_t)kit_hear(sock);
+
+	for (uint64_t n = 1; n <= 10; n++) {
+		pid_t pid = fork();
+
+		if (!pid)
+			send_forever(qpn);
+		CHECK(kit_hear(sock) == n);
+		CHECK(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
+	}
+}
+
+static void test_killed(void **state)
+{
+	(void)state;
+	kit_run(survivor, murderer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pair),	cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_many),	cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_killed),
+	};
+
+	return cmocka_run_group_tests_name("ud", tests, NULL, NULL);
+}
