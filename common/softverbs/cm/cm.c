@@ -58,7 +58,7 @@ int sv_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, vo
 	struct sv_id *id;
 	int ret;
 
-	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB)
+	if (ps != RDMA_PS_TCP && ps != RDMA_PS_IB && ps != RDMA_PS_UDP)
 		return sv_cm_fail(EOPNOTSUPP);
 	if (sv_cm_start())
 		return -1;
@@ -79,6 +79,8 @@ int sv_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, vo
 	id->id.channel = channel;
 	id->id.context = context;
 	id->id.ps = ps;
+	if (ps == RDMA_PS_UDP)
+		id->id.qp_type = IBV_QPT_UD;
 	id->sync = own != NULL;
 	*out = &id->id;
 	return sv_cm_done(0);
@@ -176,7 +178,8 @@ static int start_connect(struct sv_id *id, const struct rdma_conn_param *param)
 
 	if (id->state != SV_CM_ROUTE_RESOLVED)
 		return EINVAL;
-	ret = fill_msg(id, &id->req, SV_CM_REQ, param, SV_CM_REQ_DATA);
+	ret = fill_msg(id, &id->req, SV_CM_REQ, param,
+		       sv_id_datagram(id) ? SV_CM_UD_REQ_DATA : SV_CM_REQ_DATA);
 	if (ret)
 		return ret;
 	id->responder_resources = limit(param ? param->responder_resources : UINT8_MAX);
@@ -254,7 +257,8 @@ static int send_accept(struct sv_id *id, const struct rdma_conn_param *param)
 	int ret = check_request(id);
 
 	if (!ret)
-		ret = fill_msg(id, &rep, SV_CM_REP, param, SV_CM_REP_DATA);
+		ret = fill_msg(id, &rep, SV_CM_REP, param,
+			       sv_id_datagram(id) ? SV_CM_UD_REP_DATA : SV_CM_REP_DATA);
 	if (ret)
 		return ret;
 	rep.responder_resources = id->responder_resources;
@@ -263,6 +267,11 @@ static int send_accept(struct sv_id *id, const struct rdma_conn_param *param)
 	if (ret)
 		return ret;
 	leave_backlog(id);
+	if (sv_id_datagram(id)) { /* that is all: it is answered */
+		id->state = SV_CM_CONNECTED;
+		sv_cm_close(id);
+		return 0;
+	}
 	id->state = SV_CM_ACCEPTED;
 	sv_cm_set_deadline(id, sv_cm_timeout_ms());
 	return 0;
@@ -282,7 +291,7 @@ int sv_accept(struct rdma_cm_id *cm_id, struct rdma_conn_param *param)
 		id->initiator_depth = limit(param->initiator_depth);
 	}
 	pthread_mutex_unlock(&sv_cm.lock);
-	if (!ret && cm_id->qp)
+	if (!ret && cm_id->qp && !sv_id_datagram(id))
 		ret = sv_cm_qp_to_rts(id);
 	if (ret)
 		return sv_cm_fail(ret);
@@ -290,7 +299,7 @@ int sv_accept(struct rdma_cm_id *cm_id, struct rdma_conn_param *param)
 	ret = send_accept(id, param);
 	pthread_mutex_unlock(&sv_cm.lock);
 	if (!ret)
-		return sv_cm_complete(cm_id);
+		return sv_id_datagram(id) ? 0 : sv_cm_complete(cm_id);
 	if (cm_id->qp)
 		sv_cm_qp_to_error(id);
 	return sv_cm_fail(ret);

@@ -7,6 +7,8 @@
  *			RTU ->
  *			DREQ -> <- DREP		(either side)
  *
+ * An id for datagrams has REQ and REP only: its queue pair's number is asked for, and told.
+ *
  * Happy path: CONNECTING, RESPONDED, CONNECTED on the active side; REQUESTED,
  * ACCEPTED, CONNECTED on the passive.
  *
@@ -48,10 +50,23 @@ void sv_cm_on_request(struct sv_id *id, struct sv_id *listener, const struct sv_
 	sv_cm_queue(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, req);
 }
 
+/* Where to send datagrams is known; nothing is held for it. */
+static void answered(struct sv_id *id, const struct sv_cm_msg *rep)
+{
+	id->state = SV_CM_CONNECTED;
+	sv_cm_set_deadline(id, 0);
+	sv_cm_close(id);
+	sv_cm_queue(id, RDMA_CM_EVENT_ESTABLISHED, 0, rep);
+}
+
 static void on_response(struct sv_id *id, const struct sv_cm_msg *rep)
 {
 	if (id->state != SV_CM_CONNECTING)
 		return;
+	if (sv_id_datagram(id)) {
+		answered(id, rep);
+		return;
+	}
 	id->remote_qpn = rep->qpn;
 	id->remote_psn = rep->psn;
 	id->responder_resources = rep->initiator_depth;

@@ -158,7 +158,7 @@ static int remember_attr(struct sv_id *id, struct ibv_pd *pd, const struct ibv_q
 	if (!id->ep_attr)
 		return ENOMEM;
 	*id->ep_attr = *attr;
-	id->ep_attr->qp_type = IBV_QPT_RC;
+	id->ep_attr->qp_type = id->id.qp_type;
 	return 0;
 }
 
@@ -194,7 +194,7 @@ int sv_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ibv_
 	struct rdma_cm_id *id;
 	int ret, err;
 
-	if (res->ai_qp_type != IBV_QPT_RC) {
+	if (res->ai_qp_type != IBV_QPT_RC && res->ai_qp_type != IBV_QPT_UD) {
 		errno = EOPNOTSUPP;
 		return -1;
 	}

@@ -123,6 +123,24 @@ static void append(struct sv_cm_channel *channel, struct sv_cm_event *event)
 	sv_bell_ring(channel->ch.fd);
 }
 
+/* The peer's address, as every one of this host, and its queue pair. */
+static void fill_ud(struct sv_cm_event *event, const struct sv_cm_msg *msg)
+{
+	struct rdma_ud_param *ud = &event->ev.param.ud;
+
+	ud->private_data_len = msg->type == SV_CM_REQ ? SV_CM_UD_REQ_DATA : SV_CM_UD_REP_DATA;
+	ud->private_data = event->data;
+	memcpy(event->data, msg->data, sizeof(event->data));
+	if (msg->type != SV_CM_REP)
+		return;
+	sv_query_gid(sv_cm.verbs, 1, 0, &ud->ah_attr.grh.dgid);
+	ud->ah_attr.is_global = 1;
+	ud->ah_attr.port_num = 1;
+	ud->ah_attr.grh.hop_limit = 64;
+	ud->qp_num = msg->qpn;
+	ud->qkey = RDMA_UDP_QKEY;
+}
+
 static uint8_t data_bytes(uint32_t type)
 {
 	switch (type) {
@@ -165,7 +183,9 @@ void sv_cm_queue(struct sv_id *id, enum rdma_cm_event_type type, int status,
 	event->ev.event = type;
 	event->ev.status = status;
 	event->counted = id;
-	if (msg)
+	if (msg && sv_id_datagram(id) && msg->type != SV_CM_REJ)
+		fill_ud(event, msg);
+	else if (msg)
 		fill_param(event, msg);
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
 		event->ev.listen_id = &id->listener->id;

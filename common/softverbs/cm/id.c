@@ -58,6 +58,8 @@ struct sv_id *sv_cm_new_id(struct sv_id *listener)
 	if (listener) {
 		id->id.channel = listener->id.channel;
 		id->id.context = listener->id.context;
+		id->id.ps = listener->id.ps;
+		id->id.qp_type = listener->id.qp_type;
 		id->tos = listener->tos;
 		sv_cm_set_device(id);
 	}

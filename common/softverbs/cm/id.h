@@ -87,6 +87,12 @@ static inline struct sv_id *sv_id_of(struct rdma_cm_id *id)
 	return SV_CONTAINER(id, struct sv_id, id);
 }
 
+/* Nobody is connected: the other side's queue pair is asked for, and told. */
+static inline bool sv_id_datagram(const struct sv_id *id)
+{
+	return id->id.ps == RDMA_PS_UDP;
+}
+
 static inline int sv_cm_fail(int err)
 {
 	errno = err;

@@ -12,6 +12,9 @@
 #define SV_CM_REQ_DATA 56
 #define SV_CM_REP_DATA 196
 #define SV_CM_REJ_DATA 148
+/* Of datagrams' ids: the request and its answer (SIDR). */
+#define SV_CM_UD_REQ_DATA 180
+#define SV_CM_UD_REP_DATA 136
 
 /* Reasons of rejection, as InfiniBand's. */
 #define SV_REJ_NO_RESOURCES 3

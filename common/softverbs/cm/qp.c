@@ -52,6 +52,25 @@ static void rts_attr(const struct sv_id *id, struct ibv_qp_attr *attr, int *mask
 	attr->max_rd_atomic = id->initiator_depth;
 }
 
+static int ud_attr(const struct sv_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	*mask = IBV_QP_STATE;
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		*mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+		attr->port_num = 1;
+		attr->qkey = RDMA_UDP_QKEY;
+		return id->id.verbs ? 0 : EINVAL;
+	case IBV_QPS_RTR:
+		return 0;
+	case IBV_QPS_RTS:
+		*mask |= IBV_QP_SQ_PSN;
+		return 0;
+	default:
+		return EINVAL;
+	}
+}
+
 static int fill_attr(const struct sv_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	enum ibv_qp_state state = attr->qp_state;
@@ -59,6 +78,8 @@ static int fill_attr(const struct sv_id *id, struct ibv_qp_attr *attr, int *mask
 
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
+	if (sv_id_datagram(id))
+		return ud_attr(id, attr, mask);
 	switch (state) {
 	case IBV_QPS_INIT:
 		init_attr(id, attr, mask);
@@ -97,9 +118,16 @@ static int step(struct sv_id *id, enum ibv_qp_state state)
 	return sv_modify_qp(id->id.qp, &attr, mask);
 }
 
-static int to_init(struct sv_id *id)
+/* One for datagrams has nobody to wait for. */
+static int to_first_state(struct sv_id *id)
 {
-	return step(id, IBV_QPS_INIT);
+	int ret = step(id, IBV_QPS_INIT);
+
+	if (!ret && sv_id_datagram(id))
+		ret = step(id, IBV_QPS_RTR);
+	if (!ret && sv_id_datagram(id))
+		ret = step(id, IBV_QPS_RTS);
+	return ret;
 }
 
 int sv_cm_qp_to_rts(struct sv_id *id)
@@ -180,11 +208,11 @@ static int check_id(const struct rdma_cm_id *id, const struct ibv_pd *pd)
 	return id->qp || !id->verbs || !pd || pd->context != id->verbs ? EINVAL : 0;
 }
 
-/* Makes it with what make() is given, in state INIT; 0, or an errno value. */
+/* Makes it with what make() is given, in state INIT, or RTS if it is for datagrams; 0, or an errno value. */
 static int make_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
 		   struct ibv_qp *(*make)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr))
 {
-	int ret = make_queues(id, attr);
+	int ret = attr->qp_type == id->qp_type ? make_queues(id, attr) : EINVAL;
 
 	if (ret)
 		return ret;
@@ -192,7 +220,7 @@ static int make_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	if (!id->qp) {
 		ret = errno;
 	} else {
-		ret = to_init(sv_id_of(id));
+		ret = to_first_state(sv_id_of(id));
 		if (ret)
 			sv_destroy_qp(id->qp);
 	}

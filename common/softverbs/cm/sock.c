@@ -68,12 +68,14 @@ static void set_port(struct sockaddr *addr, uint16_t port)
 		((struct sockaddr_in *)(void *)addr)->sin_port = htons(port);
 }
 
-static socklen_t unix_name(struct sockaddr_un *sun, const char *host, uint16_t port)
+/* Each port space has its own ports. */
+static socklen_t unix_name(const struct sv_id *id, struct sockaddr_un *sun, const char *host,
+			   uint16_t port)
 {
 	char name[INET6_ADDRSTRLEN + 8];
 
 	snprintf(name, sizeof(name), "%s/%u", host, port);
-	return sv_address(sun, "cm", name);
+	return sv_address(sun, sv_id_datagram(id) ? "cu" : "cm", name);
 }
 
 static void host_name(const struct sockaddr *addr, char *host, socklen_t size)
@@ -135,14 +137,14 @@ void sv_cm_close(struct sv_id *id)
 	id->sock = NULL;
 }
 
-static int bind_port(int fd, const char *host, uint16_t port)
+static int bind_port(const struct sv_id *id, int fd, const char *host, uint16_t port)
 {
 	struct sockaddr_un sun;
 
-	return bind(fd, (struct sockaddr *)&sun, unix_name(&sun, host, port)) ? errno : 0;
+	return bind(fd, (struct sockaddr *)&sun, unix_name(id, &sun, host, port)) ? errno : 0;
 }
 
-static int bind_free_port(int fd, const char *host, uint16_t *port)
+static int bind_free_port(const struct sv_id *id, int fd, const char *host, uint16_t *port)
 {
 	uint16_t random;
 
@@ -152,7 +154,7 @@ static int bind_free_port(int fd, const char *host, uint16_t *port)
 		if (sv_random(&random, sizeof(random)))
 			return EIO;
 		*port = (uint16_t)(FIRST_FREE_PORT + random % FIRST_FREE_PORT);
-		ret = bind_port(fd, host, *port);
+		ret = bind_port(id, fd, host, *port);
 		if (ret != EADDRINUSE)
 			return ret;
 	}
@@ -171,7 +173,7 @@ int sv_cm_bind(struct sv_id *id, const struct sockaddr *addr)
 	fd = open_socket();
 	if (fd < 0)
 		return errno;
-	ret = port ? bind_port(fd, host, port) : bind_free_port(fd, host, &port);
+	ret = port ? bind_port(id, fd, host, port) : bind_free_port(id, fd, host, &port);
 	if (ret)
 		goto err;
 	ret = ENOMEM;
@@ -216,7 +218,7 @@ static int connect_listener(const struct sv_id *id, int fd)
 	}
 	for (int i = 0; i < 3 && ret == ECONNREFUSED; i++) {
 		struct sockaddr_un sun;
-		socklen_t len = unix_name(&sun, hosts[i], port_of(dst));
+		socklen_t len = unix_name(id, &sun, hosts[i], port_of(dst));
 
 		ret = connect(fd, (struct sockaddr *)&sun, len) ? errno : 0;
 	}

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ud.c -- datagrams: what the receiver is told, what is lost and counted, many senders, and
- * senders that die.
+ * ud.c -- datagrams: what the receiver is told, what is lost and counted, many senders, rdma_cm,
+ * and senders that die.
  *
  * SOFTVERBS_DATAGRAMS: how many the many send in all (20,000).
  */
+#include <arpa/inet.h>
 #include "tests/unit/softverbs/kit.h"
 
 #define QKEY 0x11223344u
@@ -389,6 +390,125 @@ static void test_many(void **state)
 	}
 }
 
+/* ---- by connection management ---- */
+
+static struct rdma_cm_event *next_event(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *ev;
+
+	CHECK(!sv_get_cm_event(ch, &ev));
+	CHECK(ev->event == type && !ev->status);
+	return ev;
+}
+
+static struct rdma_cm_event *take_event(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *ev = next_event(ch, type);
+
+	CHECK(!sv_ack_cm_event(ev));
+	return ev;
+}
+
+/* A queue pair of an id: it needs no connection. */
+static struct ibv_mr *equip(struct rdma_cm_id *id, uint8_t *mem)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = 4, .max_recv_wr = 4,
+						  .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_mr *mr;
+
+	CHECK(sv_rdma_create_qp(id, NULL, &init) == -1 && errno == EINVAL);
+	init.qp_type = IBV_QPT_UD;
+	CHECK(!sv_rdma_create_qp(id, NULL, &init));
+	CHECK(kit_state(id->qp) == IBV_QPS_RTS);
+	CHECK((mr = sv_reg_mr(id->pd, mem, SLOT_BYTES, IBV_ACCESS_LOCAL_WRITE)) != NULL);
+	return mr;
+}
+
+static void end_id(struct rdma_cm_id *id, struct ibv_mr *mr)
+{
+	CHECK(!sv_dereg_mr(mr));
+	sv_rdma_destroy_qp(id);
+	CHECK(!sv_destroy_id(id));
+}
+
+static void service(int sock)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	struct rdma_event_channel *ch = sv_create_event_channel();
+	struct rdma_conn_param param = { .private_data = "here", .private_data_len = 5 };
+	struct rdma_cm_id *listener, *id;
+	struct rdma_cm_event *ev;
+	static uint8_t mem[SLOT_BYTES];
+	struct ibv_mr *mr;
+	struct ibv_sge sge;
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(!sv_create_id(ch, &listener, NULL, RDMA_PS_UDP));
+	CHECK(!sv_bind_addr(listener, (struct sockaddr *)&addr) && !sv_listen(listener, 1));
+	kit_say(sock, ntohs(sv_get_src_port(listener)));
+	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	id = ev->id;
+	CHECK(!strcmp(ev->param.ud.private_data, "who?") && ev->param.ud.private_data_len == 180);
+	CHECK(id->ps == RDMA_PS_UDP && id->qp_type == IBV_QPT_UD);
+	CHECK(!sv_ack_cm_event(ev));
+	mr = equip(id, mem);
+	sge = (struct ibv_sge){ (uintptr_t)mem, SLOT_BYTES, mr->lkey };
+	CHECK(!ibv_post_recv(id->qp, &wr, &bad));
+	param.qp_num = id->qp->qp_num;
+	CHECK(!sv_accept(id, &param));
+	CHECK(kit_wait(id->recv_cq).byte_len == GRH + 64);
+	kit_say(sock, 1);
+	kit_hear(sock); /* it is gone, and nobody is told */
+	end_id(id, mr);
+	CHECK(!sv_destroy_id(listener));
+	CHECK(!fcntl(ch->fd, F_SETFL, O_NONBLOCK));
+	CHECK(sv_get_cm_event(ch, &ev) == -1 && errno == EAGAIN);
+	sv_destroy_event_channel(ch);
+}
+
+static void customer(int sock)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	struct rdma_event_channel *ch = sv_create_event_channel();
+	struct rdma_conn_param param = { .private_data = "who?", .private_data_len = 5 };
+	static uint8_t mem[SLOT_BYTES];
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+	struct end e = { .mem = mem };
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	addr.sin_port = htons((uint16_t)kit_hear(sock));
+	CHECK(!sv_create_id(ch, &id, NULL, RDMA_PS_UDP));
+	CHECK(!sv_resolve_addr(id, NULL, (struct sockaddr *)&addr, 1000));
+	take_event(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(!sv_resolve_route(id, 1000));
+	take_event(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	mr = equip(id, mem);
+	CHECK(!sv_connect(id, &param));
+	ev = next_event(ch, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK(!strcmp(ev->param.ud.private_data, "here") && ev->param.ud.private_data_len == 136);
+	e.mr = mr;
+	e.qp = id->qp;
+	e.scq = id->send_cq;
+	CHECK((e.ah = sv_create_ah(id->pd, &ev->param.ud.ah_attr)) != NULL);
+	send_one(&e, 0, 64, ev->param.ud.qp_num, ev->param.ud.qkey);
+	CHECK(!sv_ack_cm_event(ev));
+	kit_hear(sock);
+	CHECK(!sv_destroy_ah(e.ah));
+	end_id(id, mr);
+	sv_destroy_event_channel(ch);
+	kit_say(sock, 1);
+}
+
+static void test_cm(void **state)
+{
+	(void)state;
+	kit_run(service, customer);
+}
+
 /* ---- receivers that are stopped, senders that die ---- */
 
 static void stopped(int sock)
@@ -513,7 +633,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pair),	cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_many),	cmocka_unit_test(test_stopped),
-		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_killed),	cmocka_unit_test(test_cm),
 	};
 
 	return cmocka_run_group_tests_name("ud", tests, NULL, NULL);
