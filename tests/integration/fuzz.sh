@@ -16,6 +16,8 @@ try kvcli "$(scaled 10000)"
 for harness in bootstrap config handshake property users; do
 	try $harness "$(scaled 20000)"
 done
+# 10^7 malformed or cut requests to kvfront: make check-front.
+[ ! -x "$KVD_BUILD/tests/fuzz/front" ] || try front "${KVD_FRONT_MUTANTS:-$(scaled 100000)}"
 try get "$(scaled 2000)"
 try server "$(scaled 10000)"
 try request "${KVD_FUZZ_MUTANTS:-$(scaled 100000)}"

@@ -1,0 +1,195 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# kvfront's limits: connections, idle ones, those that take no answers, many at once; options
+# that are refused; passwords, shutdown, flush_all, figures.
+. "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+. "$KVD_SOURCE/tests/lib/front.sh"
+front() { "$KVD_BUILD/kvfront" "$@"; }
+
+# What is refused is refused with a word.
+refused() { # WORDS ARG...
+	local words=$1
+	shift
+	expect 2 front "$@"
+	says "$words"
+}
+refused "the memory is that of kvd --memory" -m 64
+refused "there is no UDP" -U 11211
+refused "there is no TLS; use the Unix socket" -Z
+refused "text and the meta protocol" -B binary
+refused "takes options only" word
+refused "no Unix socket" -p 0
+refused "in octal" -s "$tmp/s" -a 888
+refused "is not a size from" -I 100
+expect 0 front --version
+
+start_kvd --memory 128M
+: >"$tmp/words"
+expect 1 front -S "$KVD_ADDR" -s "$tmp/s" -Y "$tmp/words"
+says "others may read"
+chmod 600 "$tmp/words"
+expect 1 front -S "$KVD_ADDR" -s "$tmp/s" -Y "$tmp/words"
+says "no line NAME:PASSWORD"
+echo nothing >"$tmp/words"
+expect 1 front -S "$KVD_ADDR" -s "$tmp/s" -Y "$tmp/words"
+says "a line is NAME:PASSWORD"
+
+# Passwords.
+printf 'ada:secret\nbob:other word\n' >"$tmp/words"
+start_front -t 1 -Y "$tmp/words"
+expect 1 front -S "$KVD_ADDR" -s "$FRONT_SOCKET"
+says "somebody listens at"
+talk_lines <<'END'
+> get a\r\n
+< CLIENT_ERROR unauthenticated\r\n
+> mg a v\r\n
+< CLIENT_ERROR unauthenticated\r\n
+> version\r\n
+< CLIENT_ERROR unauthenticated\r\n
+> set auth 0 0 9\r\nada wrong\r\n
+< CLIENT_ERROR authentication failure\r\n
+> set auth 0 0 10\r\nada secret\r\n
+< STORED\r\n
+> get auth\r\n
+< END\r\n
+new
+> set auth 0 0 2000\r\n{x*2000}\r\n
+< CLIENT_ERROR authentication failure\r\n
+> set x 0 0 14\r\nbob other word\r\n
+< STORED\r\n
+> set a 0 0 1\r\nx\r\nget a\r\n
+< STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n
+END
+stop_front
+
+# Without flush_all; and ended by a client.
+start_front -t 1 -F -A
+talk_lines <<'END'
+> flush_all\r\n
+< CLIENT_ERROR flush_all not allowed\r\n
+> shutdown\r\n
+closed
+END
+wait_exit "$FRONT_PID"
+[ "$status" = 0 ] || fail "shutdown: $status"
+
+# As many connections as may be, and one more; those that say nothing; figures.
+start_front -t 2 -c 3 --idle-timeout 1s --metrics 127.0.0.1:0
+python3 - "$FRONT_SOCKET" <<'END' || fail "the limit of connections"
+import socket, sys, time
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    s.settimeout(30)
+    return s
+all = [connect() for _ in range(3)]
+for s in all:
+    s.sendall(b"mn\r\n")
+    assert s.recv(10) == b"MN\r\n"
+one_more = connect()
+got = b""
+while True:
+    more = one_more.recv(100)
+    if not more:
+        break
+    got += more
+assert got == b"ERROR Too many open connections\r\n", got
+for s in all:
+    assert s.recv(10) == b"", "an idle one is not closed"
+end = time.monotonic() + 30
+while True: # there is room again
+    s = connect()
+    s.sendall(b"mn\r\n")
+    if s.recv(10) == b"MN\r\n":
+        break
+    assert time.monotonic() < end
+s.sendall(b"stats\r\n")
+text = b""
+while not text.endswith(b"END\r\n"):
+    text += s.recv(65536)
+stats = dict(line.split(b" ", 2)[1:] for line in text.split(b"\r\n") if line.startswith(b"STAT "))
+assert int(stats[b"idle_kicks"]) >= 3 and stats[b"max_connections"] == b"3", stats
+assert stats[b"kvd_reachable"] == b"1" and b"curr_items" in stats and b"limit_maxbytes" in stats, stats
+END
+port=$(sed -nE 's|.*metrics at http://[^ ]*:([0-9]+)/metrics.*|\1|p' "$front_log")
+exec 9<>"/dev/tcp/127.0.0.1/$port" || fail "no metrics"
+printf 'GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&9
+timeout $patience_s cat <&9 | tr -d '\r' | sed '1,/^$/d' >"$tmp/body"
+exec 9<&- 9>&-
+awk -f "$KVD_SOURCE/tests/lib/prometheus.awk" "$tmp/body" || fail "the format is not Prometheus'"
+grep -q '^kvfront_idle_kicks_total [1-9]' "$tmp/body" || fail "no figure of idle connections"
+stop_front
+
+# Clients that ask for a lot and take nothing: others are served, memory is bounded, they go.
+start_front -t 1 --stall 2s --buffers 16M
+python3 - "$FRONT_SOCKET" "$FRONT_PID" <<'END' || fail "slow readers"
+import socket, sys, time
+path, pid = sys.argv[1], sys.argv[2]
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    s.settimeout(30)
+    return s
+def rss():
+    for line in open("/proc/%s/status" % pid):
+        if line.startswith("VmRSS"):
+            return int(line.split()[1])
+good = connect()
+good.sendall(b"set large 0 0 500000\r\n" + bytes(500000) + b"\r\n")
+assert good.recv(100) == b"STORED\r\n"
+before = rss()
+slow = [connect() for _ in range(40)]
+for s in slow:
+    s.setblocking(False)
+    for _ in range(50):
+        try:
+            s.send(b"get large\r\n" * 100)
+        except BlockingIOError:
+            break
+end = time.monotonic() + 60
+gone, most = 0, 0
+while gone < len(slow):
+    begun = time.monotonic()
+    good.sendall(b"set small 0 0 1\r\nx\r\nget small\r\n")
+    want, got = b"STORED\r\nVALUE small 0 1\r\nx\r\nEND\r\n", b""
+    while len(got) < len(want):
+        got += good.recv(len(want) - len(got))
+    assert got == want, got
+    assert time.monotonic() - begun < 5, "others wait"
+    most = max(most, rss())
+    good.sendall(b"stats\r\n")
+    text = b""
+    while not text.endswith(b"END\r\n"):
+        text += good.recv(65536)
+    gone = int(text.split(b"STAT stalled_kicks ")[1].split(b"\r\n")[0])
+    assert time.monotonic() < end, "%d of them are gone" % gone
+    time.sleep(0.05)
+assert most - before < 64 << 10, "%d KiB more" % (most - before)
+END
+stop_front
+
+# Many at once, on several loops.
+start_front -t 3 -c 2000
+python3 - "$FRONT_SOCKET" "$(scaled 500 60)" <<'END' || fail "many connections"
+import selectors, socket, sys
+n = int(sys.argv[2])
+all = []
+for i in range(n):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    s.settimeout(60)
+    all.append(s)
+for turn in range(3):
+    for i, s in enumerate(all):
+        s.sendall(b"set k%d 0 0 5\r\n%05d\r\nget k%d k%d\r\n" % (i, i + turn, i, i))
+    for i, s in enumerate(all):
+        item = b"VALUE k%d 0 5\r\n%05d\r\n" % (i, i + turn)
+        want, got = b"STORED\r\n" + item * 2 + b"END\r\n", b""
+        while len(got) < len(want):
+            more = s.recv(len(want) - len(got))
+            assert more, "it closed"
+            got += more
+        assert got == want, (got, want)
+END
+stop_front
+stop_kvd
