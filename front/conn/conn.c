@@ -67,6 +67,8 @@ static bool answer(struct conn *c)
 	while (has_answer(c)) {
 		if (!c->mute && !output_has_room(&c->out))
 			break;
+		if (output_is_empty(&c->out))
+			c->moved_ns = c->loop->now_ns; /* from now on it has something to take */
 		if (!skip(c) && !c->mute)
 			answer_write(c->first, &c->out);
 		request_pop(c);
@@ -137,7 +139,7 @@ static void run(struct conn *c)
 		if (c->wait_count)
 			start_waiting(c);
 		more |= answer(c);
-		more |= send_out(c) && has_answer(c);
+		more |= send_out(c) && (has_answer(c) || c->wait_count);
 	}
 	input_keep(c);
 	c->runs = false;

@@ -48,7 +48,10 @@ static void look(struct request *r)
 static void look_again(struct request *r, uint64_t bytes)
 {
 	memory_give_back(&r->loop->memory, &r->value);
-	if (++r->rounds < ROUNDS_MAX && memory_take(&r->loop->memory, bytes, &r->value))
+	r->is_long = true;
+	if (r->conn && request_must_wait(r))
+		request_wait(r);
+	else if (++r->rounds < ROUNDS_MAX && memory_take(&r->loop->memory, bytes, &r->value))
 		go(r, STEP_LONG);
 	else
 		request_end_text(r, "SERVER_ERROR out of memory writing get response");

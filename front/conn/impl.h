@@ -27,6 +27,7 @@
 #define IN_BYTES 16384u       /* of a connection's input that is not executed yet */
 #define LINE_BYTES_MAX 2048u  /* a line that has no end within that ends the connection */
 #define REQUESTS_MAX 64u      /* of a connection, unanswered */
+#define HELD_BYTES_MAX (1u << 20) /* long values of a connection, before it waits */
 #define OUT_TEXT_BYTES 16384u
 #define OUT_SEGMENTS 64u
 #define OUT_COPY_BYTES 2048u  /* shorter values are copied among the answers */
@@ -133,6 +134,7 @@ struct request {
 	enum outcome outcome;
 	bool is_change;
 	bool is_barrier;
+	bool is_long;     /* its value takes more than a small block */
 	bool ends_keys;   /* the end of a line of keys */
 	bool has_won;     /* the right to renew */
 	uint8_t rounds;   /* of lookups that others' changes overtook */

@@ -83,6 +83,23 @@ bool request_set_key(struct request *r, const char *key, size_t bytes)
 	return true;
 }
 
+static uint64_t long_bytes(const struct block *block)
+{
+	return block->bytes > MEMORY_SMALL_BYTES ? block->bytes : 0;
+}
+
+/* Whether the connection has as many long values on their way as it may have. */
+static bool holds_much(const struct conn *c)
+{
+	uint64_t held = 0;
+
+	for (const struct request *r = c->first; r; r = r->next)
+		held += long_bytes(&r->value);
+	for (unsigned i = c->out.first; i < c->out.count; i++)
+		held += long_bytes(&c->out.segment[i].block);
+	return held > HELD_BYTES_MAX;
+}
+
 bool request_must_wait(const struct request *r)
 {
 	for (const struct request *e = r->conn->first; e != r; e = e->next) {
@@ -92,7 +109,15 @@ bool request_must_wait(const struct request *r)
 		    (e->key_hash == r->key_hash && (e->is_change || r->is_change)))
 			return true;
 	}
-	return false;
+	/* The first of them always goes on, so that they end. */
+	return r->is_long && (r != r->conn->first || r->conn->out.count) && holds_much(r->conn);
+}
+
+void request_wait(struct request *r)
+{
+	r->state = REQUEST_WAITS;
+	r->conn->wait_count++;
+	conn_mark(r->conn);
 }
 
 static void request_free(struct request *r)

@@ -13,6 +13,9 @@ bool request_set_key(struct request *r, const char *key, size_t bytes);
 /* Whether it has to wait for an earlier one of its connection. */
 bool request_must_wait(const struct request *r);
 
+/* It has been started, and has to wait after all. */
+void request_wait(struct request *r);
+
 /* It has its answer.  Its connection, if there still is one, is dirty. */
 void request_end(struct request *r, enum outcome outcome);
 /* With a text that lives for ever; NULL: no answer. */
