@@ -163,6 +163,7 @@ static void test_what_serving_waits_for(void **state)
 	tick(0);
 	assert_int_equal(sends(MEMBER_HEARTBEAT, "c")->number, m.round.number);
 	assert_int_equal(wants(MEMBER_WORDS)->words.g, 0);
+	assert_true(wants(MEMBER_WORDS) < wants(MEMBER_SEND)); /* raised, then asked */
 	hear("c", C, (struct member_message){ .kind = MEMBER_PROMISE, .number = m.round.number });
 	assert_int_equal(wants(MEMBER_WORDS)->words.g, m.round.number);
 	assert_true(member_may_answer(&m, now));
