@@ -49,10 +49,10 @@ let_go
 grep -Eq 'closed: (it asks for more, and takes none of its replies|more requests than its credits)' "$kvd_log" ||
 	fail "they stay with more than they may have"
 # So many that all buffers are theirs: those who take nothing make room.
-mutes 70 50
+mutes 100 100
 puts
 expect 0 kvcli --credentials "$tmp/reader" keys
-grep -q 'others wait for theirs' "$kvd_log" || fail "no room was made, or none was needed"
+wait_for grep -q 'others wait for theirs' "$kvd_log" || fail "no room was made, or none was needed"
 let_go
 quiet() { [ "$(stat connections)" = 1 ]; }
 KVD_CREDENTIALS_FILE=$tmp/admin

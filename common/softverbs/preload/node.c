@@ -26,10 +26,12 @@ EXPORT int stat(const char *path, struct stat *st)
 	return SYSTEM(stat)(node(path), st);
 }
 
+#ifndef stat64 /* in musl they are one */
 EXPORT int stat64(const char *path, struct stat64 *st)
 {
 	return SYSTEM(stat64)(node(path), st);
 }
+#endif
 
 EXPORT int access(const char *path, int mode)
 {
