@@ -30,7 +30,7 @@
 
 #define AGES_A_TURN 16u /* while as many keys go as there are */
 #define VICTIMS_MAX 64u
-#define ANY_SIZE_MAX 16u /* victims of other sizes than what is wanted */
+#define ANY_SIZE_MAX 4u /* victims of other sizes than what is wanted */
 #define LONGER_PART 4u   /* a slot that is longer by so much will do, as in heap.c */
 #define SLABS_DRAWN 8u
 #define FREED_MAX (512ull << 10)
@@ -164,8 +164,11 @@ static uint64_t remove_entry(struct store_worker *w, uint64_t bucket, uint64_t w
 	return key_bytes && remove_key(w, key, key_bytes) ? room : 0;
 }
 
-/* A key of the bucket, of slots of `usable` bytes (0: any); the bytes, 0: none. */
-static uint64_t remove_from(struct store_worker *w, uint64_t bucket, uint64_t usable)
+/*
+ * A key of the bucket, of slots of `usable` bytes (0: any); the bytes, 0: none.  Where all are used
+ * each loses a use, and one goes only if one `must`.
+ */
+static uint64_t remove_from(struct store_worker *w, uint64_t bucket, uint64_t usable, bool must)
 {
 	const struct store *s = w->store;
 	uint64_t word[INDEX_ENTRIES_MAX], victim;
@@ -178,13 +181,15 @@ static uint64_t remove_from(struct store_worker *w, uint64_t bucket, uint64_t us
 			break;
 		for (unsigned i = 0; i < n; i++)
 			heat_cool(s->heat, offset_of(s, word[i]));
+		if (!must)
+			break;
 	}
 	return victim ? remove_entry(w, bucket, victim) : 0;
 }
 
 bool evict_from(struct store_worker *w, uint64_t bucket)
 {
-	return remove_from(w, bucket, 0) != 0;
+	return remove_from(w, bucket, 0, true) != 0;
 }
 
 /* ------------------------------------------------------------------- pages */
@@ -335,7 +340,9 @@ bool evict_make_room(struct store_worker *w, uint64_t bytes)
 		return empty_run(w, bytes);
 	for (unsigned n = 0; n < VICTIMS_MAX && freed < FREED_MAX; n++) {
 		uint64_t bucket = roll(s->evict, index_buckets(s->index));
-		uint64_t went = remove_from(w, bucket, n < ANY_SIZE_MAX ? 0 : usable);
+		/* One of another size may be of no help: it does not go for that while it is used. */
+		bool any = n < ANY_SIZE_MAX;
+		uint64_t went = remove_from(w, bucket, any ? 0 : usable, !any);
 		freed += went;
 		if (is_of_size(went, usable))
 			return true;
