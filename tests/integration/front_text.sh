@@ -51,6 +51,32 @@ while len(got) < len(want):
 assert got == want, "not in order"
 END
 
+# A client that asks for more than its socket holds, and reads only then.
+python3 - "$FRONT_SOCKET" <<'END' || fail "read late"
+import array, fcntl, socket, sys, termios, threading, time
+sock = socket.socket(socket.AF_UNIX)
+sock.connect(sys.argv[1])
+sock.settimeout(60)
+sock.sendall(b"set key 0 0 1900\r\n" + b"x" * 1900 + b"\r\n")
+assert sock.recv(100) == b"STORED\r\n"
+one, n = b"VALUE key 0 1900\r\n" + b"x" * 1900 + b"\r\nEND\r\n", 3000
+threading.Thread(target=sock.sendall, args=(b"get key\r\n" * n,), daemon=True).start()
+waiting, same, end = array.array("i", [0]), 0, time.monotonic() + 60
+while same < 10: # until nothing more comes into the socket
+    before = waiting[0]
+    time.sleep(0.02)
+    fcntl.ioctl(sock, termios.FIONREAD, waiting)
+    same = same + 1 if waiting[0] == before and before else 0
+    assert time.monotonic() < end
+assert waiting[0] < len(one) * n, "it proves nothing"
+got = b""
+while len(got) < len(one) * n:
+    more = sock.recv(1 << 16)
+    assert more, "it closed"
+    got += more
+assert got == one * n
+END
+
 # Large values, of each kind of buffer.
 python3 - "$FRONT_SOCKET" <<'END' || fail "large values"
 import random, socket, sys
