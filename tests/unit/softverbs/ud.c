@@ -6,6 +6,8 @@
  * SOFTVERBS_DATAGRAMS: how many the many send in all (20,000).
  */
 #include <arpa/inet.h>
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/peer/peer.h"
 #include "tests/unit/softverbs/kit.h"
 
 #define QKEY 0x11223344u
@@ -628,12 +630,70 @@ static void test_killed(void **state)
 	kit_run(survivor, murderer);
 }
 
+/* Takes all of the receiver's chunks, as a sender does before it fills them, and dies. */
+static void die_midway(uint32_t qpn)
+{
+	struct sv_peer *peer;
+	struct sv_pool *pool;
+	struct end e;
+
+	open_end(&e);
+	send_one(&e, 0, 64, qpn, QKEY);
+	CHECK((peer = sv_peer_get(sv_qpn_slot(qpn))) != NULL);
+	CHECK((pool = (void *)sv_peer_wire(peer, sv_qpn_index(qpn))) != NULL);
+	for (uint32_t i = 0; i < SV_CHUNKS; i++) {
+		uint64_t none = 0;
+
+		while (!atomic_compare_exchange_weak(&pool->owner[i], &none,
+						     sv_proc->incarnation << 24 | e.qp->qp_num))
+			none = 0;
+	}
+	raise(SIGKILL);
+}
+
+static void heir(int sock)
+{
+	struct end e;
+
+	open_end(&e);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		post_recv(&e, i, SLOT_BYTES);
+	kit_say(sock, e.qp->qp_num);
+	for (int i = 0; i < 21; i++)
+		CHECK(kit_wait(e.rcq).status == IBV_WC_SUCCESS);
+	CHECK(!sv_dropped(e.qp));
+	close_end(&e);
+}
+
+static void beside_the_dead(int sock)
+{
+	uint32_t qpn = (uint32_t)kit_hear(sock);
+	pid_t pid = fork();
+	struct end e;
+	int status;
+
+	if (!pid)
+		die_midway(qpn);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	open_end(&e);
+	for (uint32_t i = 0; i < 20; i++)
+		send_one(&e, i, 4096, qpn, QKEY);
+	close_end(&e);
+}
+
+static void test_killed_midway(void **state)
+{
+	(void)state;
+	kit_run(heir, beside_the_dead);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pair),	cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_many),	cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_killed),	cmocka_unit_test(test_cm),
+		cmocka_unit_test(test_killed_midway),
 	};
 
 	return cmocka_run_group_tests_name("ud", tests, NULL, NULL);
