@@ -102,6 +102,7 @@ struct ibv_comp_channel *sv_create_comp_channel(struct ibv_context *context);
 int sv_destroy_comp_channel(struct ibv_comp_channel *channel);
 struct ibv_cq *sv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			    struct ibv_comp_channel *channel, int comp_vector);
+int sv_resize_cq(struct ibv_cq *cq, int cqe);
 int sv_destroy_cq(struct ibv_cq *cq);
 int sv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void sv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);

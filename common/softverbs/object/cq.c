@@ -122,6 +122,42 @@ err:
 	return NULL;
 }
 
+/* Into a ring of so many; false: it holds fewer than there are.  cq->lock held. */
+static bool move_to(struct sv_cq *cq, struct sv_cqe *ring, uint32_t size)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	uint32_t n = atomic_load_explicit(&cq->tail, memory_order_relaxed) - head;
+
+	if (n > size)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		ring[i] = *sv_cqe_at(cq, head + i);
+	cq->ring = ring;
+	cq->mask = size - 1;
+	cq->first = head;
+	cq->ib.cqe = (int)size;
+	return true;
+}
+
+int sv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct sv_cq *cq = sv_cq_of(ibcq);
+	struct sv_cqe *ring, *old;
+	bool done;
+
+	if (cqe < 1 || cqe > SV_MAX_CQE)
+		return EINVAL;
+	ring = calloc(ring_size(cqe), sizeof(*ring));
+	if (!ring)
+		return ENOMEM;
+	sv_spin_lock(&cq->lock);
+	old = cq->ring;
+	done = move_to(cq, ring, ring_size(cqe));
+	sv_spin_unlock(&cq->lock);
+	free(done ? old : ring);
+	return done ? 0 : EINVAL;
+}
+
 static void wait_for_acks(struct sv_cq *cq)
 {
 	pthread_mutex_lock(&cq->ib.mutex);

@@ -196,17 +196,50 @@ err:
 	return NULL;
 }
 
+/* Into a ring of so many; false: it holds fewer than are posted.  rq->lock held. */
+static bool move_to(struct sv_rq *rq, uint8_t *ring, uint32_t depth)
+{
+	if (rq->tail - rq->head > depth)
+		return false;
+	for (uint32_t n = rq->head; n != rq->tail; n++)
+		memcpy(ring + (size_t)(n % depth) * rq->stride_bytes, slot(rq, n), rq->stride_bytes);
+	rq->ring = ring;
+	rq->depth = depth;
+	return true;
+}
+
+static int resize(struct sv_rq *rq, uint32_t depth)
+{
+	uint8_t *ring, *old;
+	bool done;
+
+	if (!depth || depth > SV_MAX_SRQ_WR)
+		return EINVAL;
+	ring = malloc((size_t)depth * rq->stride_bytes);
+	if (!ring)
+		return ENOMEM;
+	sv_spin_lock(&rq->lock);
+	old = rq->ring;
+	done = move_to(rq, ring, depth);
+	sv_spin_unlock(&rq->lock);
+	free(done ? old : ring);
+	return done ? 0 : EINVAL;
+}
+
 int sv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
 	struct sv_rq *rq = &sv_srq_of(ibsrq)->rq;
+	uint32_t depth = mask & IBV_SRQ_MAX_WR ? attr->max_wr : rq->depth;
 	bool below = false;
+	int ret = 0;
 
-	if (mask & IBV_SRQ_MAX_WR)
-		return EOPNOTSUPP;
-	if (!(mask & IBV_SRQ_LIMIT))
-		return 0;
-	if (attr->srq_limit > rq->depth)
+	/* Both or neither. */
+	if (mask & IBV_SRQ_LIMIT && attr->srq_limit > depth)
 		return EINVAL;
+	if (mask & IBV_SRQ_MAX_WR)
+		ret = resize(rq, depth);
+	if (ret || !(mask & IBV_SRQ_LIMIT))
+		return ret;
 	sv_spin_lock(&rq->lock);
 	rq->limit = attr->srq_limit;
 	if (rq->tail - rq->head < rq->limit) {

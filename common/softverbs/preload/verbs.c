@@ -306,7 +306,8 @@ VERB(struct ibv_cq *, ibv_create_cq,
       int comp_vector),
      (context, cqe, cq_context, channel, comp_vector), context,
      sv_create_cq(context, cqe, cq_context, channel, comp_vector))
-VERB(int, ibv_resize_cq, (struct ibv_cq *cq, int cqe), (cq, cqe), cq->context, EOPNOTSUPP)
+VERB(int, ibv_resize_cq, (struct ibv_cq *cq, int cqe), (cq, cqe), cq->context,
+     sv_resize_cq(cq, cqe))
 VERB(int, ibv_destroy_cq, (struct ibv_cq *cq), (cq), cq->context, sv_destroy_cq(cq))
 VERB(int, ibv_get_cq_event,
      (struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context),

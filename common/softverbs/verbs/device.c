@@ -80,7 +80,7 @@ int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->max_qp = SV_QPS - 1;
 	attr->max_qp_wr = SV_MAX_QP_WR;
 	attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-				 IBV_DEVICE_CHANGE_PHY_PORT;
+				 IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_SRQ_RESIZE;
 	attr->max_sge = SV_MAX_SGE;
 	attr->max_sge_rd = SV_MAX_SGE;
 	attr->max_cq = SV_CQS;

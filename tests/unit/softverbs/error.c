@@ -421,13 +421,83 @@ static void test_transitions(void **state)
 	alone(transitions);
 }
 
+/* ---- queues of another size ---- */
+
+/* Twenty messages wait in the queue that is made larger, and smaller, under them. */
+static void resized_receiver(int sock)
+{
+	struct kit_opts opts = kit_defaults;
+	struct ibv_srq_attr attr = { .max_wr = 24 };
+	struct ibv_wc wc[16];
+	struct kit k;
+
+	opts.srq = true;
+	opts.cqe = 16;
+	opts.recv_wr = 20;
+	kit_open(&k, &opts, sock);
+	for (uint32_t i = 0; i < 20; i++)
+		CHECK(!kit_post_recv(&k, i * 64, 64, i));
+	CHECK(kit_post_recv(&k, 0, 64, 20) == ENOMEM);
+	CHECK(!sv_modify_srq(k.srq, &attr, IBV_SRQ_MAX_WR));
+	for (uint32_t i = 20; i < 24; i++)
+		CHECK(!kit_post_recv(&k, i * 64, 64, i));
+	CHECK(kit_post_recv(&k, 0, 64, 24) == ENOMEM);
+	attr.max_wr = 23;
+	CHECK(sv_modify_srq(k.srq, &attr, IBV_SRQ_MAX_WR) == EINVAL);
+	attr.max_wr = 1u << 30;
+	CHECK(sv_modify_srq(k.srq, &attr, IBV_SRQ_MAX_WR) == EINVAL);
+	attr = (struct ibv_srq_attr){ .max_wr = 30, .srq_limit = 31 };
+	CHECK(sv_modify_srq(k.srq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) == EINVAL);
+	CHECK(!sv_query_srq(k.srq, &attr) && attr.max_wr == 24 && !attr.srq_limit);
+	CHECK(!sv_resize_cq(k.rcq, 20) && k.rcq->cqe == 32);
+	CHECK(sv_resize_cq(k.rcq, 0) == EINVAL);
+	kit_connect(&k);
+	kit_hear(sock);
+	for (uint32_t got = 0; got < 16;)
+		got += (uint32_t)ibv_poll_cq(k.rcq, 1, &wc[got]);
+	for (uint32_t i = 0; i < 16; i++)
+		CHECK(wc[i].wr_id == i && wc[i].status == IBV_WC_SUCCESS);
+	CHECK(!sv_resize_cq(k.rcq, 4) && k.rcq->cqe == 16);
+	for (uint32_t i = 16; i < 24; i++)
+		kit_expect(k.rcq, i, IBV_WC_SUCCESS);
+	kit_close(&k);
+}
+
+static void resized_sender(int sock)
+{
+	struct kit_opts opts = kit_defaults;
+	struct kit k;
+
+	opts.cqe = 16;
+	kit_open(&k, &opts, sock);
+	kit_connect(&k);
+	CHECK(!sv_resize_cq(k.scq, 64));
+	for (uint32_t i = 0; i < 24; i++)
+		CHECK(!kit_post(&k, IBV_WR_SEND, 0, 64, 0, i, IBV_SEND_SIGNALED));
+	/* All are there, and a smaller queue holds no less. */
+	CHECK(sv_resize_cq(k.scq, 16) == EINVAL);
+	for (uint32_t i = 0; i < 12; i++)
+		kit_expect(k.scq, i, IBV_WC_SUCCESS);
+	CHECK(!sv_resize_cq(k.scq, 16));
+	for (uint32_t i = 12; i < 24; i++)
+		kit_expect(k.scq, i, IBV_WC_SUCCESS);
+	kit_say(sock, 1);
+	kit_close(&k);
+}
+
+static void test_resized(void **state)
+{
+	(void)state;
+	kit_run(resized_receiver, resized_sender);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_remote_errors), cmocka_unit_test(test_changed_rights),
 		cmocka_unit_test(test_deregistered),  cmocka_unit_test(test_self),
 		cmocka_unit_test(test_receive_error), cmocka_unit_test(test_overrun),
-		cmocka_unit_test(test_srq_limit),     cmocka_unit_test(test_transitions),
+		cmocka_unit_test(test_srq_limit),     cmocka_unit_test(test_resized), cmocka_unit_test(test_transitions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
