@@ -39,6 +39,29 @@ static int refused(struct engine *e, const struct wire_accept *accept)
 		       accept->version, WIRE_VERSION);
 }
 
+/* Nobody whom this process can reach listens.  On the software device it may be that kvd is
+ * another user's: then that is said. */
+static int not_reached(struct kvd_session *s, const char *step, const char *words)
+{
+	struct engine *e = &s->engine;
+	const struct verbs *v = e->registrar.verbs;
+	const struct addr *addr = &s->client->addr;
+	uint16_t port = ntohs(addr->sa.sa_family == AF_INET6 ? addr->v6.sin6_port : addr->v4.sin_port);
+	const char *to = e->health.peer;
+	char fabric[64];
+
+	if (!v->listens_elsewhere || !v->listens_elsewhere(port, fabric, sizeof fabric))
+		return err_set(&e->health.err, KVD_ECONNECT, "%s to %s: %s", step, to, words);
+	if (fabric[strspn(fabric, "0123456789")])
+		return err_set(&e->health.err, KVD_ECONNECT,
+			       "%s to %s: on that port kvd is in another fabric of the software "
+			       "device: set SOFTVERBS_FABRIC=%s", step, to, fabric);
+	return err_set(&e->health.err, KVD_ECONNECT,
+		       "%s to %s: on that port there is a kvd of user %s, and the software device "
+		       "serves one user only: be that user (sudo -u '#%s' ...), or give kvd an RDMA "
+		       "device (see 'kvcli doctor')", step, to, fabric, fabric);
+}
+
 /* Waits for one event of rdma_cm; `wanted` or an error. */
 static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, const char *step,
 		      uint64_t deadline_ns, struct wire_accept *accept)
@@ -76,6 +99,8 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 	e->health.device_lost |= got == RDMA_CM_EVENT_DEVICE_REMOVAL;
 	if (got == RDMA_CM_EVENT_REJECTED && accept->magic == WIRE_MAGIC)
 		return refused(e, accept);
+	if (got == RDMA_CM_EVENT_REJECTED || got == RDMA_CM_EVENT_UNREACHABLE)
+		return not_reached(s, step, words);
 	return err_set(err, KVD_ECONNECT, "%s to %s: %s", step, to, words);
 }
 

@@ -51,7 +51,9 @@
 #ifndef COMMON_SOFTVERBS_SOFTVERBS_H
 #define COMMON_SOFTVERBS_SOFTVERBS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
@@ -77,6 +79,10 @@ int sv_is_soft(const struct ibv_device *device);
 #define SV_MEM_SEALED 1
 int sv_mem_alloc(size_t size_bytes, int flags, void **addr);
 int sv_mem_free(void *addr);
+
+/* Whether a process of another fabric listens on this port, of whatever address: this one
+ * can't reach it.  Sets the fabric's name then.  Reads /proc/net/unix. */
+bool sv_listens_elsewhere(uint16_t port, char *fabric, size_t fabric_bytes);
 
 /* Devices */
 struct ibv_device **sv_get_device_list(int *num_devices);

@@ -126,6 +126,7 @@ static const struct verbs soft = {
 	.open_device = sv_open_device,
 	.close_device = sv_close_device,
 	.forget_devices = soft_forget_devices,
+	.listens_elsewhere = sv_listens_elsewhere,
 	.query_device = sv_query_device,
 	.query_port = sv_query_port,
 	.query_gid = sv_query_gid,

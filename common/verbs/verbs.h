@@ -37,6 +37,10 @@ struct verbs {
 	/* Closes rdma_cm's own contexts of devices that are gone and of which nothing is
 	 * in use: until then the kernel can't let go of them. */
 	void (*forget_devices)(void);
+	/* The software device only, else NULL: a process that this one can't reach, as it is
+	 * another user's, listens on the port; the name of its fabric, which is the user's
+	 * number unless SOFTVERBS_FABRIC says another. */
+	bool (*listens_elsewhere)(uint16_t port, char *fabric, size_t fabric_bytes);
 	int (*query_device)(struct ibv_context *ctx, struct ibv_device_attr *attr);
 	int (*query_port)(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr);
 	int (*query_gid)(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid);

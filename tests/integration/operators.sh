@@ -59,6 +59,25 @@ says "127.0.0.1:1"
 expect 3 local_kvcli -s 127.0.0.1:1 -t 1s ping
 says "nothing listens on that port: is kvd running? (RDMA_CM_EVENT_"
 
+# The software device serves one user: who can't reach another's kvd is told that there is one.
+if [ $soft = 1 ]; then
+	SOFTVERBS_FABRIC=another expect 3 local_kvcli -s "$KVD_ADDR" -t 1s ping
+	says "on that port there is a kvd of user $(id -u), and the software device serves one user only: be that user (sudo -u '#$(id -u)' ...)"
+	stop_kvd
+	SOFTVERBS_FABRIC=another start_kvd --memory 64M
+	expect 3 kvcli -t 1s ping
+	says "in another fabric of the software device: set SOFTVERBS_FABRIC=another"
+	SOFTVERBS_FABRIC=another expect 0 kvcli ping --count 1
+	expect 3 local_kvcli -s 127.0.0.1:1 -t 1s ping
+	says "nothing listens on that port"
+	if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null && setpriv --reuid nobody --clear-groups test -x "$KVD_BUILD/kvcli"; then
+		expect 3 setpriv --reuid nobody --clear-groups "$KVD_BUILD/kvcli" -s "$KVD_ADDR" -t 1s ping
+		says "set SOFTVERBS_FABRIC=another"
+	fi
+	stop_kvd
+	start_kvd --memory 64M
+fi
+
 # ---------------------------------------------------------------------- files
 echo text >"$tmp/text"
 expect 2 kvcli get-tree "$tmp/text"; says "$tmp/text: it is a file, and no folder"
