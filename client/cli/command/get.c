@@ -165,41 +165,47 @@ static const struct cli_option ttl_options[] = {
 	{ 0 },
 };
 
-static void answer_ttl(void *arg, const struct cli_answer *answer)
+static void print_ttl_json(const struct cli_word *key, uint64_t ttl_ms)
 {
-	struct reading *reading = arg;
 	struct cli_json json = { .to = stdout };
 
-	if (answer->result < 0) {
-		note(reading, cli_fail(reading->cli, cli_status(answer->result), "%s", answer->error));
-	} else if (answer->result == KVD_NOT_FOUND) {
-		note(reading, cli_not_found(reading->cli, answer->key, answer->key_bytes));
-	} else if (reading->json) {
-		cli_json_open(&json, NULL, '{');
-		cli_json_bytes(&json, "key", answer->key, answer->key_bytes);
-		if (answer->ttl_ms)
-			cli_json_number(&json, "ttl_ms", answer->ttl_ms);
-		else
-			cli_json_null(&json, "ttl_ms");
-		cli_json_end(&json);
-	} else if (answer->ttl_ms) {
-		printf("%" PRIu64 ".%03" PRIu64 "s\n", answer->ttl_ms / 1000, answer->ttl_ms % 1000);
-	} else {
-		puts("never");
-	}
+	cli_json_open(&json, NULL, '{');
+	cli_json_bytes(&json, "key", key->data, key->bytes);
+	if (ttl_ms)
+		cli_json_number(&json, "ttl_ms", ttl_ms);
+	else
+		cli_json_null(&json, "ttl_ms");
+	cli_json_end(&json);
 }
 
 static int run_ttl(struct cli *cli, const struct cli_args *args)
 {
-	return read_keys(cli, args, args->given[TTL_JSON], answer_ttl);
+	const struct cli_word *key = &args->operand[0];
+	struct kvd_info info = { .size = sizeof info };
+	int result, status;
+	kvd_session *session = cli_connect(cli, &status);
+
+	if (!session)
+		return status;
+	result = kvd_get_info(session, key->data, key->bytes, NULL, 0, &info);
+	if (result < 0 && result != KVD_ESPACE)
+		return cli_fail_session(cli, result);
+	if (result == KVD_NOT_FOUND)
+		return cli_not_found(cli, key->data, key->bytes);
+	if (args->given[TTL_JSON])
+		print_ttl_json(key, info.ttl_ms);
+	else if (info.ttl_ms)
+		printf("%" PRIu64 ".%03" PRIu64 "s\n", info.ttl_ms / 1000, info.ttl_ms % 1000);
+	else
+		puts("never");
+	return CLI_DONE;
 }
 
 const struct cli_command cli_ttl = {
 	.name = "ttl",
 	.arguments = "KEY",
 	.summary = "print the time to live",
-	.help = "Prints when the key expires, as 29.874s from now, or never. It reads the value\n"
-		"to learn that.",
+	.help = "Prints when the key expires, as 29.874s from now, or never.",
 	.options = ttl_options,
 	.operands_min = 1,
 	.operands_max = 1,
