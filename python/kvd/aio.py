@@ -31,6 +31,7 @@ from typing import Any, AsyncIterator, Callable, Iterable, TypeVar, overload
 
 from . import _lib
 from ._aio_aside import Asides, AsyncLock, AsyncTransaction
+from ._aio_flight import Done, Flight
 from ._args import (
     BufferLike,
     Items,
@@ -58,37 +59,6 @@ T = TypeVar("T")
 Submit = Callable[[ctypes.c_void_p, int], Any]
 
 
-class _Done:
-    """What became of an operation."""
-
-    __slots__ = ("result", "value_bytes", "version", "number", "value", "text")
-
-    def __init__(self, done: _lib.Completion) -> None:
-        self.result: int = done.result
-        self.value_bytes: int = done.value_bytes
-        self.version: int = done.version
-        self.number: int = done.number
-        self.value: bytes | None = None
-        self.text = b""
-
-    def check(self) -> "_Done":
-        if self.result < 0:
-            raise error_of(self.result, self.text)
-        return self
-
-
-class _Flight:
-    """An operation in flight. It lives, with the memory that it uses, until its completion,
-    whether somebody still waits for it or not."""
-
-    __slots__ = ("future", "ended", "keep")
-
-    def __init__(self, future: "asyncio.Future[_Done]", ended: Any, keep: Any) -> None:
-        self.future = future
-        self.ended = ended  # called with its completion, or None
-        self.keep = keep
-
-
 class Session(Handles):
     """One connection for many tasks of one loop; made by connect()."""
 
@@ -107,7 +77,7 @@ class Session(Handles):
             _lib.lib.kvd_session_delete(ctypes.byref(self._handle))
             raise error_of(self._fd, text)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._flights: dict[int, _Flight] = {}
+        self._flights: dict[int, Flight] = {}
         self._last_tag = 0
         self._free = depth
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -167,7 +137,7 @@ class Session(Handles):
 
     async def _start(
         self, submit: Submit, keep: Any = None, ended: Callable[[Any], None] | None = None
-    ) -> "asyncio.Future[_Done]":
+    ) -> "asyncio.Future[Done]":
         """Submits; the future of its completion. `keep` is what libkvd uses meanwhile."""
         started = False
         try:
@@ -187,7 +157,7 @@ class Session(Handles):
 
     async def _submit(
         self, loop: asyncio.AbstractEventLoop, submit: Submit, keep: Any, ended: Any
-    ) -> "asyncio.Future[_Done]":
+    ) -> "asyncio.Future[Done]":
         deadline = loop.time() + self.client._timeout
         while True:
             self._usable()
@@ -203,8 +173,8 @@ class Session(Handles):
             self._poll()  # completions of a connection that was lost come first
             if not self._broken:
                 await asyncio.sleep(0.001)
-        future: "asyncio.Future[_Done]" = loop.create_future()
-        self._flights[self._last_tag] = _Flight(future, ended, keep)
+        future: "asyncio.Future[Done]" = loop.create_future()
+        self._flights[self._last_tag] = Flight(future, ended, keep)
         if not self._kicked:
             self._kicked = True
             loop.call_soon(self._ready)
@@ -212,7 +182,7 @@ class Session(Handles):
 
     async def _run(
         self, submit: Submit, keep: Any = None, ended: Callable[[Any], None] | None = None
-    ) -> _Done:
+    ) -> Done:
         return (await (await self._start(submit, keep, ended))).check()
 
     def _usable(self) -> None:
@@ -259,7 +229,7 @@ class Session(Handles):
                 return
             text = self._text(count)
             for i in range(count):
-                self._end(self._done[i].tag, _Done(self._done[i]), text)
+                self._end(self._done[i].tag, Done(self._done[i]), text)
 
     def _text(self, count: int) -> bytes:
         """The session's last error, if it is of all that failed."""
@@ -269,7 +239,7 @@ class Session(Handles):
         text: bytes = _lib.lib.kvd_session_error(self._handle)
         return text
 
-    def _end(self, tag: int, done: _Done, text: bytes) -> None:
+    def _end(self, tag: int, done: Done, text: bytes) -> None:
         flight = self._flights.pop(tag)
         if done.result < 0:
             done.text = text
@@ -285,7 +255,7 @@ class Session(Handles):
     def _fail_all(self, code: int) -> None:
         text = _lib.lib.kvd_session_error(self._handle)
         for tag in list(self._flights):
-            self._end(tag, _Done(_lib.Completion(result=code)), text)
+            self._end(tag, Done(_lib.Completion(result=code)), text)
         self._broken = True
 
     # ------------------------------------------------------------------- connecting
@@ -357,7 +327,7 @@ class Session(Handles):
 
     # ------------------------------------------------------------------- reading
 
-    async def _get_start(self, name: bytes) -> "asyncio.Future[_Done]":
+    async def _get_start(self, name: bytes) -> "asyncio.Future[Done]":
         """Into a room that is used again; the value is taken out of it at its completion."""
         room: Any = None
 
@@ -367,7 +337,7 @@ class Session(Handles):
                 room = self._rooms.pop() if self._rooms else ctypes.create_string_buffer(_ROOM)
             return _lib.lib.kvd_submit_get(s, name, len(name), room, _ROOM, tag)
 
-        def ended(done: _Done | None) -> None:
+        def ended(done: Done | None) -> None:
             if done and done.result == _lib.OK:
                 done.value = ctypes.string_at(room, done.value_bytes)
             if room is not None:
@@ -375,7 +345,7 @@ class Session(Handles):
 
         return await self._start(submit, None, ended)
 
-    async def _get_end(self, name: bytes, done: _Done) -> _Done:
+    async def _get_end(self, name: bytes, done: Done) -> Done:
         """A long value is READ into the object that is returned."""
         while done.result == _lib.ESPACE:
             length = done.value_bytes
@@ -426,7 +396,7 @@ class Session(Handles):
             )
         return done.value_bytes if done.check().result == _lib.OK else None
 
-    async def _run_view(self, view: View, submit: Submit) -> _Done:
+    async def _run_view(self, view: View, submit: Submit) -> Done:
         """The object that has the memory can't be resized or freed before the completion."""
         return await (await self._start(submit, view, lambda _: view.close()))
 
@@ -439,7 +409,7 @@ class Session(Handles):
             for name, flight in zip(names, flights)
         ]
 
-    async def _start_all(self, starts: Iterable[Any]) -> list["asyncio.Future[_Done]"]:
+    async def _start_all(self, starts: Iterable[Any]) -> list["asyncio.Future[Done]"]:
         return [await start for start in starts]
 
     # ------------------------------------------------------------------- changing
@@ -463,7 +433,7 @@ class Session(Handles):
 
     async def _put_start(
         self, key: Key, value: BufferLike, change: _lib.Change
-    ) -> "asyncio.Future[_Done]":
+    ) -> "asyncio.Future[Done]":
         name, view = key_bytes(key), View(value)
         return await self._start(
             lambda s, tag: _lib.lib.kvd_submit_put_with(
@@ -473,7 +443,7 @@ class Session(Handles):
         )
 
     @staticmethod
-    def _version(done: _Done) -> int:
+    def _version(done: Done) -> int:
         if done.check().result == _lib.CONDITION:
             raise ConditionFailed(done.version)
         return done.version
