@@ -17,6 +17,7 @@
 #include "client/cli/command/table.h"
 #include "client/cli/edit.h"
 #include "client/cli/session/answer.h"
+#include "client/cli/session/interrupt.h"
 #include "client/cli/session/session.h"
 #include "client/cli/session/window.h"
 #include "client/cli/shell.h"
@@ -181,17 +182,61 @@ static int run_batch(struct shell *shell)
 	return shell->worst;
 }
 
+/* Behind a line whose quotes are open, as long as they are: its next one. */
+static char *add_line(char *line)
+{
+	char *more = cli_edit_line("... "), *both = NULL;
+	size_t bytes = strlen(line);
+
+	if (more)
+		both = realloc(line, bytes + strlen(more) + 2);
+	if (both) {
+		both[bytes] = '\n';
+		strcpy(both + bytes + 1, more);
+	} else {
+		free(line);
+	}
+	free(more);
+	return both;
+}
+
+/* What is typed until the quotes are closed; NULL at the end, or where Ctrl-C ended it. */
+static char *type_line(const char *prompt)
+{
+	char *line = cli_edit_line(prompt);
+
+	while (line && !is_comment(line, strlen(line)) && cli_word_is_open(line, strlen(line)))
+		line = add_line(line);
+	if (line)
+		cli_edit_keep(line);
+	return line;
+}
+
+/* An interrupt that came as soon as the line was ended is the command's. */
+static void run_typed(struct shell *shell, char *line)
+{
+	run_line(shell, line, strlen(line));
+	answer_all(shell);
+	if (cli_interrupted())
+		puts("(interrupted)");
+	free(line);
+}
+
 static int run_terminal(struct shell *shell)
 {
 	char prompt[128], *line;
 
 	printf("%s\nhelp lists the commands, quit leaves.\n", kvd_client_device(shell->cli->client));
 	snprintf(prompt, sizeof prompt, "%.120s> ", shell->cli->server);
-	cli_edit_begin();
-	while (!shell->quit && (line = cli_edit_line(prompt)) != NULL) {
-		run_line(shell, line, strlen(line));
-		answer_all(shell);
-		free(line);
+	cli_interrupt_catch();
+	cli_edit_begin(shell->cli);
+	while (!shell->quit) {
+		cli_interrupt_forget();
+		line = type_line(prompt);
+		if (line)
+			run_typed(shell, line);
+		else if (!cli_interrupted())
+			break;
 	}
 	cli_edit_end();
 	return CLI_DONE;

@@ -45,6 +45,10 @@ static const struct cli_option export_options[] = {
 	{ 0 },
 };
 
+static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
+#define CAUGHT (sizeof caught / sizeof caught[0])
+
+static struct sigaction before[CAUGHT];
 static volatile int stop_signal;
 
 static void on_signal(int number)
@@ -58,16 +62,15 @@ static void catch_signals(void)
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
 
 	stop_signal = 0;
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
+	for (unsigned i = 0; i < CAUGHT; i++)
+		sigaction(caught[i], &action, &before[i]);
 }
 
+/* A shell may have a handler of its own. */
 static void release_signals(void)
 {
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGHUP, SIG_DFL);
+	for (unsigned i = 0; i < CAUGHT; i++)
+		sigaction(caught[i], &before[i], NULL);
 }
 
 /* ------------------------------------------------------------------- export */

@@ -8,6 +8,7 @@
 #include "client/cli/command/key.h"
 #include "client/cli/file/value.h"
 #include "client/cli/session/answer.h"
+#include "client/cli/session/interrupt.h"
 #include "client/cli/session/session.h"
 #include "client/cli/session/window.h"
 #include "client/cli/text/json_write.h"
@@ -32,7 +33,7 @@ static int read_keys(struct cli *cli, const struct cli_args *args, bool json,
 	window = cli_window_new(cli, answer, &reading);
 	if (!window)
 		return cli_fail(cli, CLI_USAGE, "no memory for %zu keys", args->count);
-	for (size_t i = 0; i < args->count && !ferror(stdout); i++)
+	for (size_t i = 0; i < args->count && !ferror(stdout) && !cli_interrupted(); i++)
 		cli_window_get(window, args->operand[i].data, args->operand[i].bytes, NULL);
 	cli_window_drain(window);
 	cli_window_delete(&window);

@@ -8,6 +8,7 @@
 
 #include "client/cli/command/key.h"
 #include "client/cli/session/answer.h"
+#include "client/cli/session/interrupt.h"
 #include "client/cli/session/session.h"
 #include "client/cli/text/glob.h"
 #include "client/cli/text/json.h"
@@ -63,6 +64,8 @@ static int key_line(void *arg, const void *key, size_t key_bytes, uint64_t value
 {
 	const struct listing *listing = arg;
 
+	if (cli_interrupted())
+		return 1;
 	if (listing->pattern && !cli_glob_match(listing->pattern->data, listing->pattern->bytes, key,
 						key_bytes))
 		return 0;

@@ -7,6 +7,7 @@
 
 #include "client/cli/command/server.h"
 #include "client/cli/session/answer.h"
+#include "client/cli/session/interrupt.h"
 #include "client/cli/session/session.h"
 #include "client/cli/text/json.h"
 #include "client/cli/text/json_write.h"
@@ -59,6 +60,8 @@ static int ping_times(struct cli *cli, kvd_session *session, uint64_t *ns, uint6
 {
 	for (uint64_t i = 0; i < count; i++) {
 		int result = kvd_ping(session, &ns[i]);
+		if (cli_interrupted())
+			return CLI_FALSE;
 		if (result < 0)
 			return cli_fail_session(cli, result);
 	}

@@ -19,6 +19,7 @@
 #include "client/cli/file/inside.h"
 #include "client/cli/file/value.h"
 #include "client/cli/session/answer.h"
+#include "client/cli/session/interrupt.h"
 #include "client/cli/session/session.h"
 #include "client/cli/session/window.h"
 #include "client/cli/text/progress.h"
@@ -198,6 +199,8 @@ static void run(struct tree *tree, void (*submit)(struct tree *, struct cli_file
 	cli_progress_begin(&tree->progress, tree->name, tree->files.count,
 			   tree->files.bytes);
 	for (size_t i = 0; i < tree->files.count && tree->status != CLI_SERVER; i++) {
+		if (cli_interrupted())
+			break;
 		struct cli_file *file = &tree->files.file[i];
 		size_t key_bytes = make_key(tree, file);
 		if (key_bytes > 0)
@@ -213,7 +216,7 @@ static void run(struct tree *tree, void (*submit)(struct tree *, struct cli_file
 static void sum_up(struct tree *tree)
 {
 	cli_progress_end(&tree->progress);
-	if (tree->status == CLI_SERVER)
+	if (tree->status == CLI_SERVER || cli_interrupted())
 		printf(", stopped early");
 	if (tree->unequal)
 		printf(", %zu differ or are missing", tree->unequal);

@@ -81,6 +81,21 @@ static bool quoted(struct splitter *s)
 	return false;
 }
 
+bool cli_word_is_open(const char *line, size_t line_bytes)
+{
+	char quote = '\0';
+
+	for (size_t i = 0; i < line_bytes; i++) {
+		if (quote == '"' && line[i] == '\\')
+			i++;
+		else if (line[i] == quote)
+			quote = '\0';
+		else if (!quote && (line[i] == '"' || line[i] == '\''))
+			quote = line[i];
+	}
+	return quote;
+}
+
 static bool next_word(struct splitter *s, struct cli_word *word)
 {
 	word->data = s->out;

@@ -22,6 +22,9 @@ struct cli_word {
 	bool literal;
 };
 
+/* A quote is open at the end of the line: more of it may follow. */
+bool cli_word_is_open(const char *line, size_t line_bytes);
+
 /* A growing array, reused from line to line. */
 struct cli_words {
 	struct cli_word *word;

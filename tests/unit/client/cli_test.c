@@ -69,6 +69,18 @@ static void wrong_words_are_refused(void **state)
 	cli_words_free(&words);
 }
 
+static void open_quotes_are_seen(void **state)
+{
+	static const char *const open[] = { "put a \"b", "put a 'b", "'\"", "\"\\\"", "\"\\" };
+	static const char *const closed[] = { "", "put a b", "'\"'", "\"'\"", "\"\\\"\"", "\\" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
+		assert_true(cli_word_is_open(open[i], strlen(open[i])));
+	for (size_t i = 0; i < sizeof closed / sizeof closed[0]; i++)
+		assert_false(cli_word_is_open(closed[i], strlen(closed[i])));
+}
+
 /* What is shown can be read again, whatever the bytes. */
 static void quoted_bytes_come_back(void **state)
 {
@@ -556,6 +568,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_are_split),
 		cmocka_unit_test(wrong_words_are_refused),
+		cmocka_unit_test(open_quotes_are_seen),
 		cmocka_unit_test(quoted_bytes_come_back),
 		cmocka_unit_test(long_words_are_cut),
 		cmocka_unit_test(control_characters_are_no_text),
