@@ -55,6 +55,28 @@ async def tasks_end(store: aio.Session) -> None:
     assert not store._flights and not store._waiting and store._free == 128
 
 
+async def loop_goes_on(store: aio.Session) -> None:
+    """While a session that had nothing in flight looks for a kvd that is gone, for 20 s, the
+    loop's other tasks run."""
+    pauses = [0.0]
+
+    async def beat() -> None:
+        while True:
+            begin = time.monotonic()
+            await asyncio.sleep(0.01)
+            pauses.append(time.monotonic() - begin)
+
+    beating = asyncio.ensure_future(beat())
+    asked = asyncio.ensure_future(store.get("key"))
+    await asyncio.wait([asked], timeout=12)
+    again = asyncio.ensure_future(store.put("key", b"v"))  # the first one may have told it
+    await asyncio.wait([asked, again], timeout=12)
+    beating.cancel()
+    assert len(pauses) > 100 and max(pauses) < 8, (len(pauses), max(pauses))
+    await asyncio.gather(asked, again, return_exceptions=True)
+    await store.close()
+
+
 async def works_again(store: aio.Session) -> None:
     end = time.monotonic() + PATIENCE_S
     while True:
@@ -69,7 +91,9 @@ async def works_again(store: aio.Session) -> None:
 
 async def main() -> None:
     store = await aio.connect(os.environ["KVD_ADDR"], timeout=2)
+    idle = await aio.connect(os.environ["KVD_ADDR"], timeout=20)
     await tasks_end(store)
+    await loop_goes_on(idle)
     open(sys.argv[1], "w").close()
     await works_again(store)
     await store.close()

@@ -175,6 +175,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kvd_submit_touch": (c_int, [_session, *_key, c_uint64, c_void_p]),
     "kvd_fd": (c_int, [_session]),
     "kvd_arm": (c_int, [_session]),
+    "kvd_connected": (c_int, [_session]),
     "kvd_backup": (c_int, [_session, c_char_p]),
     "kvd_lock": (c_int, [_session, POINTER(LockKey), c_size_t, c_int, POINTER(_lock)]),
     "kvd_unlock": (c_int, [POINTER(_lock)]),

@@ -53,7 +53,6 @@ __all__ = ["AsyncLock", "AsyncTransaction", "Session", "connect"]
 _DEPTH = 128  # the most that libkvd takes
 _ROOM = 4 << 10
 _POLL = 64
-_BROKEN = (_lib.ECONNECT, _lib.EUNKNOWN, _lib.ETIMEDOUT, _lib.EDEVICE)
 
 T = TypeVar("T")
 Submit = Callable[[ctypes.c_void_p, int], Any]
@@ -83,7 +82,7 @@ class Session(Handles):
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._rooms: list[Any] = []
         self._done = (_lib.Completion * _POLL)()
-        self._kicked = self._reads = self._closing = self._broken = False
+        self._kicked = self._reads = self._closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._again: asyncio.Task[Error | None] | None = None
         self._idle: asyncio.Future[None] | None = None
@@ -161,7 +160,7 @@ class Session(Handles):
         deadline = loop.time() + self.client._timeout
         while True:
             self._usable()
-            if self._broken:
+            if self._again or not _lib.lib.kvd_connected(self._handle):
                 await self._connect_again(loop)
                 continue
             self._last_tag += 1
@@ -171,8 +170,7 @@ class Session(Handles):
             if rc != _lib.EBUSY or loop.time() >= deadline:
                 raise error_of(rc, _lib.lib.kvd_session_error(self._handle))
             self._poll()  # completions of a connection that was lost come first
-            if not self._broken:
-                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)
         future: "asyncio.Future[Done]" = loop.create_future()
         self._flights[self._last_tag] = Flight(future, ended, keep)
         if not self._kicked:
@@ -243,7 +241,6 @@ class Session(Handles):
         flight = self._flights.pop(tag)
         if done.result < 0:
             done.text = text
-            self._broken |= done.result in _BROKEN
         if flight.ended:
             flight.ended(done)
         if not flight.future.done():
@@ -256,7 +253,6 @@ class Session(Handles):
         text = _lib.lib.kvd_session_error(self._handle)
         for tag in list(self._flights):
             self._end(tag, Done(_lib.Completion(result=code)), text)
-        self._broken = True
 
     # ------------------------------------------------------------------- connecting
 
@@ -275,7 +271,6 @@ class Session(Handles):
                 await self._until_idle(loop)
             self._watch(False)
             rc = await loop.run_in_executor(self._thread, _lib.lib.kvd_fd, self._handle)
-            self._broken = rc < 0
             if rc >= 0:
                 return None
             text = _lib.lib.kvd_session_error(self._handle)
