@@ -11,6 +11,8 @@
 #include "common/softverbs/softverbs.h"
 
 #define NAME "@softverbs/"
+/* Any user may give a socket any name: others are not repeated to somebody who may paste them. */
+#define SANE "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 /* The fabric of a line of /proc/net/unix, if that is a listener of the port and the fabric is
  * none of ours; cuts the line. */
@@ -23,6 +25,8 @@ static const char *other_fabric(char *line, uint16_t port)
 		return NULL;
 	*end = '\0';
 	fabric += strlen(NAME);
+	if (!*fabric || fabric[strspn(fabric, SANE)])
+		return NULL;
 	return sv_proc && strcmp(fabric, sv_proc->fabric) == 0 ? NULL : fabric;
 }
 
