@@ -23,7 +23,8 @@ done
 here=$tmp/tree/build/default
 mkdir -p "$here" "$tmp/tree/bench" "$tmp/bin"
 ln -s "$KVD_SOURCE/bench/workloads" "$tmp/tree/bench/workloads"
-for program in kvd kvcli kvbench; do
+for program in kvd kvcli kvbench kvfront; do
+	[ -x "$KVD_BUILD/$program" ] || continue
 	ln -s "$KVD_BUILD/$program" "$here/$program"
 	ln -s "$KVD_BUILD/$program" "$tmp/bin/$program"
 done
@@ -54,7 +55,7 @@ fi
 # ------------------------------------------------------------------- running
 
 small() {
-	sed -E -e "s|/etc/|$tmp/etc/|g" -e "s|/var/|$tmp/var/|g" -e 's/--memory [0-9]+G/--memory 64M/' -e 's/(recordcount|operationcount)=[0-9]+/\1=1000/g' \
+	sed -E -e "s|/etc/|$tmp/etc/|g" -e "s|/var/|$tmp/var/|g" -e "s,/(tmp|run/user/1000)/kv\.sock,$tmp/kv.sock,g" -e 's/--memory [0-9]+G/--memory 64M/' -e 's/(recordcount|operationcount)=[0-9]+/\1=1000/g' \
 		-e 's/kvd .*--listen 192\.0\.2\.[0-9.]+/& --device soft/' -e 's/--duration [0-9]+/--duration 1/' -e 's/kvcli top/& --interval 50ms/' -e 's/kvbench raw -s .*/& --duration 20ms/' <<<"$1"
 }
 
@@ -75,6 +76,18 @@ serve() {
 	server_pid=$pid
 	wait_for serves "$1"
 	alive "$server_pid" || { cat "$tmp/server.log"; fail "$origin: $2"; }
+}
+
+# front COMMAND: kvfront in the background, until it listens; it ends with the next, or the test.
+front_pid=''
+front() {
+	if [ -n "$front_pid" ]; then
+		kill -TERM "$front_pid"
+		wait_exit "$front_pid"
+	fi
+	eval "start ${1%&}" >"$tmp/front.log" 2>&1
+	front_pid=$pid
+	wait_for grep -q . "$tmp/front.log" && alive "$pid" || { cat "$tmp/front.log"; fail "$origin: $1"; }
 }
 
 # A kvd on the default address, unless one runs there.
@@ -116,6 +129,17 @@ run_shown() {
 			serving=default
 		else
 			run_one "$command"
+		fi
+		;;
+	'kvd &') default_server ;;
+	*kvfront\ * | memc*)
+		if [ ! -x "$KVD_BUILD/kvfront" ] || ! command -v memccat >/dev/null; then
+			left=$((left + 1))
+		elif [[ $command == memc* ]]; then
+			run_one "$command"
+		else
+			default_server
+			front "$command"
 		fi
 		;;
 	umask\ * | *--check-config* | *kvd\ init* | *kvcli\ user\ *--users*) run_one "$command" ;;

@@ -431,16 +431,15 @@ static const struct {
 	bool has_value;
 	bool may_lack_key;
 	bool has_long_reply; /* perhaps; that of a hello comes once */
-	bool is_slow;
 } ops[WIRE_OPS] = {
 	[WIRE_HELLO] = { request_hello, ROLE_NONE, true, true, true, false },
 	[WIRE_PING] = { do_ping, ROLE_READ, false, true, false, false },
 	[WIRE_GET] = { do_get, ROLE_READ, true, false, false, true },
 	[WIRE_PUT] = { do_put, ROLE_WRITE, true, true, false, false },
 	[WIRE_DELETE] = { do_delete, ROLE_WRITE, true, false, false, false },
-	[WIRE_KEYS] = { request_keys, ROLE_READ, true, false, true, true, true },
-	[WIRE_FLUSH] = { request_flush, ROLE_ADMIN, false, false, false, false, true },
-	[WIRE_STATS] = { do_stats, ROLE_READ, false, false, false, true, true },
+	[WIRE_KEYS] = { request_keys, ROLE_READ, true, false, true, true },
+	[WIRE_FLUSH] = { request_flush, ROLE_ADMIN, false, false, false, false },
+	[WIRE_STATS] = { do_stats, ROLE_READ, false, false, false, true },
 	[WIRE_RELEASE] = { do_release, ROLE_READ, false, false, false, false },
 	[WIRE_LOCK] = { do_lock, ROLE_WRITE, false, false, false, false },
 	[WIRE_UNLOCK] = { do_lock, ROLE_WRITE, false, false, false, false },
@@ -453,6 +452,12 @@ static const struct {
 	[WIRE_HINTS] = { do_hints, ROLE_READ, false, true, false, false },
 	[WIRE_BACKUP] = { do_backup, ROLE_ADMIN, true, false, false, true },
 };
+
+/* It takes as long as many others. */
+static bool is_slow(unsigned op)
+{
+	return op == WIRE_KEYS || op == WIRE_FLUSH || op == WIRE_STATS;
+}
 
 /* What is wrong with a message, or NULL. */
 static const char *check(const struct conn *c, const struct wire_request *q, uint32_t bytes)
@@ -499,7 +504,7 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 	/* Those that wait for the same come first. */
 	bool is_long = ops[q->op].has_long_reply;
 	if (!reply_may(&w->tx, &c->sendq, is_long) ||
-	    (((is_long && c->sendq.aside) || ops[q->op].is_slow) && !w->deferred.is_trying))
+	    (((is_long && c->sendq.aside) || is_slow(q->op)) && !w->deferred.is_trying))
 		return REQUEST_ASIDE;
 	struct request r = { .worker = w, .conn = c, .to = &c->sendq, .head = q, .key = message + sizeof *q,
 			     .value = message + sizeof *q + q->key_bytes, .hash = hash };
@@ -519,7 +524,7 @@ bool request_is_slow(const uint8_t *message)
 {
 	const struct wire_request *q = (const struct wire_request *)message;
 
-	return ops[q->op].is_slow;
+	return is_slow(q->op);
 }
 
 bool request_prefetch(const struct worker *w, const uint8_t *message, uint32_t bytes,
