@@ -243,11 +243,14 @@ static bool has_receive(const struct sv_dest *dest)
 	uint32_t rq = atomic_load_explicit(&dest->peer->ro->qp[sv_qpn_index(dest->qpn)].rq,
 					   memory_order_relaxed);
 	uint32_t claimed, posted;
-	int waiting = __builtin_popcountll(atomic_load(&dest->pool->full));
+	int waiting;
 
 	if (rq >= SV_RQS)
 		return false;
+	/* seq_cst, in this order: the receiver clears the bit, then claims.  So one that is just
+	 * taken is counted once or not at all; counted twice, it would cost another its receive. */
 	claimed = (uint32_t)(atomic_load(&dest->peer->rw->rq[rq].claim) >> 32);
+	waiting = __builtin_popcountll(atomic_load(&dest->pool->full));
 	posted = atomic_load_explicit(&dest->peer->ro->rq[rq].posted, memory_order_acquire);
 	return (int32_t)(posted - claimed) > waiting;
 }

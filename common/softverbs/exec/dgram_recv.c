@@ -34,8 +34,6 @@ struct record {
 
 static void free_chunks(struct sv_pool *pool, uint32_t at, uint32_t n)
 {
-	/* The bit first: chunks are free only after it. */
-	atomic_fetch_and(&pool->full, ~(1ull << at));
 	for (uint32_t i = 0; i < n && at + i < SV_CHUNKS; i++)
 		atomic_store(&pool->owner[at + i], 0);
 }
@@ -149,6 +147,8 @@ static int take(struct sv_qp *qp, uint32_t at)
 	struct record rec;
 	int added = 0;
 
+	/* Before the chunks are free, and before a receive is claimed: partner has_receive(). */
+	atomic_fetch_and(&qp->pool->full, ~(1ull << at));
 	if (!read_record(qp, at, &rec)) {
 		free_chunks(qp->pool, at, sv_chunks(rec.len > SV_DGRAM_BYTES ? 0 : rec.len));
 		return 0;

@@ -157,7 +157,7 @@ static void walk(uint64_t seed)
 	procs_end();
 }
 
-static bool say(const char *what, unsigned count)
+static int say(const char *what, unsigned count)
 {
 	printf("%-22s %u\n", what, count);
 	return count > 0;
