@@ -472,6 +472,9 @@ static void resized_sender(int sock)
 	kit_open(&k, &opts, sock);
 	kit_connect(&k);
 	CHECK(!sv_resize_cq(k.scq, 64));
+	/* From its completion on what is posted is done at once. */
+	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, 8, 0, 99, IBV_SEND_SIGNALED));
+	kit_expect(k.scq, 99, IBV_WC_SUCCESS);
 	for (uint32_t i = 0; i < 24; i++)
 		CHECK(!kit_post(&k, IBV_WR_SEND, 0, 64, 0, i, IBV_SEND_SIGNALED));
 	/* All are there, and a smaller queue holds no less. */
