@@ -36,6 +36,10 @@
  * kvd tells that it had no effect.  A change that timed out or lost its connection
  * for good may or may not have taken effect: KVD_EUNKNOWN says so.  The next call on
  * the session tries to connect again.
+ * The same goes for submitted operations, as long as kvd_poll() may wait: it connects again, and
+ * they go on within their own time.  With a timeout_ms of 0 they end with their connection.
+ * In a cluster a session goes where the primary is, also when that is another one in the middle
+ * of a call.
  */
 #ifndef KVD_H
 #define KVD_H
@@ -70,7 +74,7 @@ extern "C" {
 #define KVD_ETIMEDOUT (-5) /* not answered in time; nothing was changed */
 #define KVD_EFULL (-6)     /* the table has no memory for this value */
 #define KVD_ETOOBIG (-7)   /* key, value or buffer over a limit */
-#define KVD_EBUSY (-8)     /* kvd was too busy and did nothing; try again */
+#define KVD_EBUSY (-8)     /* kvd was too busy and did nothing, a change's whole time long */
 #define KVD_EPROTOCOL (-9) /* the peer is not kvd, or of another version */
 #define KVD_EDEVICE (-10)  /* no RDMA device, or it failed */
 #define KVD_ESPACE (-11)   /* the value is longer than the buffer (see kvd_get) */
@@ -127,7 +131,9 @@ struct kvd_options {
 
 /*
  * Makes a client of the server at `server` ("host", "host:port", "[v6]:port";
- * the port is 7480 if left out); "/NAME" behind it names a namespace of that kvd.  Of a
+ * the port is 7480 if left out); "/NAME" behind it names a namespace of that kvd.  Several, with
+ * commas in between, are members of one cluster (kvd-cluster(7)): one that answers is enough, as
+ * it tells where the primary is.  Of a
  * host with several addresses each is tried by the first session, IPv4 first, and the one
  * at which kvd answers kept; the time-out is for all of them.  Chooses the device but
  * does not connect: sessions do.  `options` may be NULL.  Like kvd_session_new, sets *client even
@@ -137,8 +143,8 @@ struct kvd_options {
 int kvd_client_new(const char *server, const struct kvd_options *options, kvd_client **client);
 void kvd_client_delete(kvd_client **client);
 
-/* The last error of kvd_client_new, kvd_session_new or kvd_buffer_new, of any thread;
- * "" if none.  Valid until the client is deleted or fails again. */
+/* The last error of kvd_client_new, kvd_session_new, kvd_buffer_new or _alloc, of any thread;
+ * "" if none.  A copy of the calling thread's: valid until that asks again, or ends. */
 const char *kvd_client_error(const kvd_client *client);
 
 /* One line: the device, its kind and why it was chosen.  Lives with the client. */
@@ -228,7 +234,9 @@ int kvd_del(kvd_session *session, const void *key, size_t key_bytes);
 struct kvd_change {
 	/* sizeof(struct kvd_change), so that the struct can grow. */
 	size_t size;
-	/* Expires so long after kvd got the message, to KVD_TTL_MS_MAX; 0: never.
+	/* Expires so long after kvd got the message, to KVD_TTL_MS_MAX; 0: never.  kvd counts in
+	 * whole milliseconds: it may be up to one shorter.  A key whose time is over while a
+	 * change that looked at it is under way goes behind that change.
 	 * A time in the past, as a negative number, is over that limit: KVD_EINVAL. */
 	uint64_t ttl_ms;
 	int condition;    /* KVD_ALWAYS or KVD_IF_* */
@@ -335,6 +343,10 @@ int kvd_get_touch(kvd_session *session, const void *key, size_t key_bytes,
  */
 typedef struct kvd_buffer kvd_buffer;
 int kvd_buffer_new(kvd_client *client, void *addr, size_t bytes, kvd_buffer **buffer);
+/* The same with memory that the library makes, zeroed and page aligned: *addr, until the
+ * _delete.  To be preferred on the software device, where kvd READs a long value from
+ * it without the help of a thread of this process.  KVD_ENOMEM, too. */
+int kvd_buffer_alloc(kvd_client *client, size_t bytes, void **addr, kvd_buffer **buffer);
 void kvd_buffer_delete(kvd_buffer **buffer);
 
 /*
@@ -362,6 +374,9 @@ int kvd_submit_get(kvd_session *session, const void *key, size_t key_bytes, void
 int kvd_submit_put(kvd_session *session, const void *key, size_t key_bytes, const void *value,
 		   size_t value_bytes, void *tag);
 int kvd_submit_del(kvd_session *session, const void *key, size_t key_bytes, void *tag);
+/* KVD_OK if the key is there, with value_bytes; KVD_NOT_FOUND.  Of a value over 16 KiB only
+ * its head is READ. */
+int kvd_submit_exists(kvd_session *session, const void *key, size_t key_bytes, void *tag);
 
 /* The others.  The arrays of pieces, `change` and `initial` are copied. */
 int kvd_submit_getv(kvd_session *session, const void *key, size_t key_bytes,
@@ -431,10 +446,12 @@ int kvd_fate(kvd_session *session, const struct kvd_receipt *receipt, int *resul
 
 /*
  * Locks.  From the grant to the release nobody else's change of the key takes
- * effect; GETs of others go on.  Keys share locks (a fixed number of stripes), so
- * a lock may keep changes of other keys waiting too: hold it shortly.  A holder
- * whose connection ends, or who keeps others waiting for longer than kvd's --lease,
- * loses it: what it does under the lock afterwards fails with KVD_ELOST, and has no
+ * effect; GETs of others go on.  A change that was under way at the grant, as one
+ * that waits for the disk, may take effect after it, but before what is read or
+ * changed under the lock.  Keys share locks (a fixed number of stripes), so a lock
+ * may keep changes of other keys waiting too: hold it shortly.  A holder whose
+ * connection ends, or who keeps others waiting for longer than kvd's --lease, loses
+ * it: what it does under the lock afterwards fails with KVD_ELOST, and has no
  * effect.  A lock belongs to its session, and to its thread.
  *
  * While a session holds a lock, changes that it makes of the same key without the
@@ -557,15 +574,16 @@ int kvd_connected(const kvd_session *session);
  * Each item gets its own result, as of kvd_get and kvd_put_with; the order in which
  * they are executed is open, also for items of the same key.  The call returns the
  * first error among them, or KVD_OK.  `value` and `value_bytes_max` are where a
- * value goes (kvd_mget); `value` and `value_bytes` what is stored (kvd_mput).  A
- * change that broke off is KVD_EUNKNOWN.
+ * value goes (kvd_mget); `value` and `value_bytes` what is stored (kvd_mput).
+ * kvd_mexists and kvd_mdel look at the key only; results are as of kvd_exists, which sets
+ * value_bytes, and kvd_del.  A change that broke off is KVD_EUNKNOWN.
  */
 struct kvd_item {
 	const void *key;
 	size_t key_bytes;
 	void *value;
 	size_t value_bytes_max;
-	size_t value_bytes; /* set by kvd_mget, as kvd_get sets it */
+	size_t value_bytes; /* set by kvd_mget, as kvd_get sets it, and by kvd_mexists */
 	uint64_t version;   /* set with KVD_OK */
 	int result;
 	uint64_t ttl_ms;    /* set by kvd_mget, as kvd_get_info sets them */
@@ -575,6 +593,8 @@ struct kvd_item {
 int kvd_mget(kvd_session *session, struct kvd_item *items, size_t count);
 int kvd_mput(kvd_session *session, struct kvd_item *items, size_t count,
 	     const struct kvd_change *change);
+int kvd_mexists(kvd_session *session, struct kvd_item *items, size_t count);
+int kvd_mdel(kvd_session *session, struct kvd_item *items, size_t count);
 
 /* Deletes every key.  Not atomic: changes made meanwhile may stay. */
 int kvd_flush(kvd_session *session);
@@ -596,6 +616,12 @@ int kvd_flush_at(kvd_session *session, uint64_t unix_ms);
 int kvd_keys(kvd_session *session, const void *prefix, size_t prefix_bytes,
 	     int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
 	     void *arg);
+/* One page of them, a message's worth, from *cursor on: 0 at first.  *cursor is where to go on
+ * then; 0: that was the last page, or `each` wanted no more.  Pages may be far apart in
+ * time. */
+int kvd_keys_page(kvd_session *session, const void *prefix, size_t prefix_bytes, uint64_t *cursor,
+		  int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
+		  void *arg);
 
 /* A round trip through a worker thread of kvd.  Sets *round_trip_ns. */
 int kvd_ping(kvd_session *session, uint64_t *round_trip_ns);
@@ -607,6 +633,21 @@ int kvd_ping(kvd_session *session, uint64_t *round_trip_ns);
  * folder, or the path won't do; KVD_EDISK: it failed; kvd_session_error() says why.
  */
 int kvd_backup(kvd_session *session, const char *path);
+
+/*
+ * Commands for a cluster (kvd --cluster), which any member takes and which are waited for.
+ * INIT makes it, of so many copies (0: as the member's --cluster-copies says, or 2); PROMOTE
+ * has that member of the set become primary; REMOVE takes it out of the set; FORCE has a member
+ * that is not in the set become primary with what it has: the session has to be with
+ * it, and what it lacks is lost.  `member` is a name as kvd_stats() has it ("cluster").  A
+ * sentence of what was done goes to *said, if not NULL: free() it.  KVD_EINVAL: it can't be done;
+ * KVD_EUNKNOWN: it is not known to be done within the time.
+ */
+int kvd_cluster(kvd_session *session, int command, const char *member, int copies, char **said);
+#define KVD_CLUSTER_INIT 1
+#define KVD_CLUSTER_PROMOTE 2
+#define KVD_CLUSTER_REMOVE 3
+#define KVD_CLUSTER_FORCE 4
 
 /* kvd's figures as JSON, zero-terminated, allocated; free() it. */
 int kvd_stats(kvd_session *session, char **json);
@@ -625,6 +666,7 @@ struct kvd_counters {
 	uint64_t fallbacks;    /* GETs that had to ask the server */
 	uint64_t reconnects;
 	uint64_t round_trips;  /* times that a GET or lock waited for READs, atomics, kvd */
+	uint64_t copied_bytes; /* of values, from and to the caller's memory: short ones */
 };
 void kvd_session_counters(const kvd_session *session, struct kvd_counters *counters);
 

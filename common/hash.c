@@ -87,6 +87,11 @@ uint64_t hash_item_end(struct hash_stream *s, uint64_t version, uint64_t offset)
 	return seal(XXH3_64bits_digest(state_of(s)), version, offset);
 }
 
+uint64_t hash_item_sum(const struct hash_stream *s, uint64_t version, uint64_t offset)
+{
+	return seal(XXH3_64bits_digest((const XXH3_state_t *)s->state), version, offset);
+}
+
 uint64_t hash_item_of(uint64_t bytes, uint64_t version, uint64_t offset)
 {
 	return seal(bytes, version, offset);
@@ -100,6 +105,11 @@ uint64_t hash_item_split(const struct layout_item *head, size_t key_bytes, const
 	hash_item_begin(&s, head, key_bytes);
 	hash_add(&s, value, value_bytes);
 	return hash_item_end(&s, version, offset);
+}
+
+uint64_t hash_lease(const struct layout_lease *lease)
+{
+	return XXH3_64bits(lease, offsetof(struct layout_lease, checksum)) | 1; /* never 0 */
 }
 
 uint64_t hash_txn(const struct layout_txn *entry)

@@ -29,6 +29,9 @@ uint64_t hash_bytes(const void *data, size_t bytes);
 uint64_t hash_item(const struct layout_item *item, uint64_t item_bytes, uint64_t version,
 		   uint64_t offset);
 
+/* The checksum of a primary's words. */
+uint64_t hash_lease(const struct layout_lease *lease);
+
 /* The seal of a transaction's entry. */
 uint64_t hash_txn(const struct layout_txn *entry);
 
@@ -49,6 +52,8 @@ void hash_item_begin(struct hash_stream *stream, const struct layout_item *head,
 void hash_add(struct hash_stream *stream, const void *data, size_t bytes);
 uint64_t hash_bytes_end(struct hash_stream *stream);
 uint64_t hash_item_end(struct hash_stream *stream, uint64_t version, uint64_t offset);
+/* The same of a stream that goes on. */
+uint64_t hash_item_sum(const struct hash_stream *stream, uint64_t version, uint64_t offset);
 /* What hash_item_end() makes of the hash_bytes_end() of an item's stream. */
 uint64_t hash_item_of(uint64_t bytes, uint64_t version, uint64_t offset);
 

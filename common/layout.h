@@ -55,14 +55,22 @@
 #define LAYOUT_SHORT_TABLE_BYTES_MAX (128ull << 30)
 #define LAYOUT_TABLE_BYTES_MAX (1ull << 40)
 
+/* What a primary shows to who READs its table (doc/cluster.md, 10); all 0: nobody has a lease.
+ * It is as hash_lease() says, or nothing. */
+struct layout_lease {
+	uint64_t reign, a, g;
+	uint64_t checksum;
+};
+
 struct layout_header {
 	uint64_t magic;
 	uint64_t table_bytes;
 	/* Buckets in use; only grows.  Published after the bucket is complete. */
 	uint64_t buckets;
 	uint64_t unused;
+	struct layout_lease lease;
 };
-static_assert(sizeof(struct layout_header) == 32, "layout");
+static_assert(sizeof(struct layout_header) == 64, "layout");
 
 /* ------------------------------------------------------------------ index */
 

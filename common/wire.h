@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x3144564bu /* "KVD1" */
-#define WIRE_VERSION 7u
+#define WIRE_VERSION 8u
 
 /* The longest message, either way. */
 #define WIRE_MESSAGE_BYTES_MAX 8192u
@@ -121,7 +121,8 @@ enum wire_op {
 			   * for ttl_ms at the most: then WIRE_EBUSY */
 	WIRE_UNLOCK = 11, /* `token` held stripe `version`, on which somebody waits */
 	WIRE_FATE = 12,   /* of request `value_bytes` of the former connection `version`, whose
-			   * hello had `value_checksum`; WIRE_OK: it had an effect or an answer,
+			   * hello had `value_checksum` and, of a cluster, was told the reign
+			   * `item_flags`; WIRE_OK: it had an effect or an answer,
 			   * reply.word is its status, reply.version and reply.value_bytes are
 			   * what they were; WIRE_NOT_FOUND: it had none and never will;
 			   * WIRE_EBUSY: ask again, that connection is being taken apart;
@@ -135,6 +136,14 @@ enum wire_op {
 			   * wire_backup; payload: a sentence; ask again while it is running */
 	WIRE_HINTS = 18,  /* value: uint32_t each: where an item was that a one-sided GET found */
 	WIRE_PREPEND = 19,
+	WIRE_WHERE = 20,   /* of a cluster: where its members listen for clients, as far as this one
+			    * knows: an address a line, the primary first, "-" for one that it does
+			    * not know; version: the epoch; word: the reign in which this one serves,
+			    * 0: it does not */
+	WIRE_CLUSTER = 21, /* version: enum wire_cluster; key: a member's name, or nothing;
+			    * value_checksum: a number of the client's for this command, which is
+			    * asked again with it while it is running; item_flags: copies; reply as
+			    * of WIRE_BACKUP; WIRE_EELSEWHERE: the primary's to do */
 	WIRE_OPS
 };
 
@@ -150,7 +159,15 @@ enum wire_notice {
 	WIRE_NOTICE_DEVICE = 3,    /* the device failed, and kvd ends */
 };
 
+/* How far a command is that takes a while. */
 enum wire_backup { WIRE_BACKUP_RUNNING = 0, WIRE_BACKUP_DONE = 1, WIRE_BACKUP_FAILED = 2 };
+
+enum wire_cluster {
+	WIRE_CLUSTER_INIT = 1,    /* makes it, of `item_flags` copies; 0: as --cluster-copies says */
+	WIRE_CLUSTER_PROMOTE = 2, /* that member becomes primary */
+	WIRE_CLUSTER_REMOVE = 3,  /* that member leaves the set */
+	WIRE_CLUSTER_FORCE = 4,   /* this member becomes primary with what it has; key: its name */
+};
 
 enum wire_flag {
 	WIRE_PULL = 1,       /* the value is in the client's memory */
@@ -224,6 +241,8 @@ enum wire_status {
 	WIRE_EDISK = 13,        /* the disk is full or broken; nothing was done */
 	WIRE_EUNKNOWN = 14,     /* the disk failed: the change may be found after a restart */
 	WIRE_ECROWDED = 15,     /* too many keys share the buckets of this one */
+	WIRE_EELSEWHERE = 16,   /* this member of a cluster does not serve, or not in the reign that
+				 * the connection is of; nothing was done */
 	WIRE_STATUSES
 };
 
@@ -239,7 +258,9 @@ struct wire_reply {
 	uint64_t buckets;  /* buckets in use */
 	uint64_t clock_ms; /* kvd's clock */
 	uint32_t item_flags; /* WIRE_GET without WIRE_PINNED: the client's */
-	uint32_t item_signs; /* LAYOUT_STALE, LAYOUT_CLAIMED */
+	uint16_t item_signs; /* LAYOUT_STALE, LAYOUT_CLAIMED */
+	uint16_t lease_ms;   /* of a cluster: the reign's lease is good for so long, counted from when
+			      * the request was sent; 0: that is not said */
 };
 static_assert(sizeof(struct wire_reply) == 64, "wire");
 
@@ -277,10 +298,13 @@ struct wire_welcome {
 	uint32_t message_bytes_max;
 	uint32_t hints_every; /* of so many GETs one is to be told (WIRE_HINTS); 0: none */
 	uint32_t hint_shift;  /* what is told: the item's offset in the table >> hint_shift */
-	uint32_t role; /* enum role of common/auth/file.h: what the queue pair may, and kvd does for it */
+	uint16_t role; /* enum role of common/auth/file.h: what the queue pair may, and kvd does for it */
+	uint16_t flags; /* WIRE_WELCOME_* */
+	uint64_t reign; /* of the cluster's primary that the connection is with; 0: it is none yet */
 };
+#define WIRE_WELCOME_LEASE 1u /* kvd is of a cluster: what was READ counts under a lease only */
 #define WIRE_HINTS_MAX 1024u /* in a message */
-static_assert(sizeof(struct wire_welcome) == 128, "wire");
+static_assert(sizeof(struct wire_welcome) == 136, "wire");
 
 /* What a proof covers of the hello; unused bytes are 0. */
 struct wire_signed {

@@ -2,7 +2,7 @@
 # bash completion of kvcli(1)
 
 _kvcli_commands='put get del exists incr decr append prepend touch ttl keys flush lock update txn put-tree get-tree check-tree ping
-	export import top backup info stats user devices doctor counters help'
+	export import top backup info stats user cluster devices doctor counters help'
 
 # The first word that is no option, nor the argument of one.
 _kvcli_command()
@@ -26,15 +26,17 @@ _kvcli_options()
 	incr | decr) echo '--ttl --help' ;;
 	append | prepend) echo '--file --ttl --help' ;;
 	keys) echo '--prefix --long --null --json --help' ;;
-	flush) echo '--yes --help' ;;
+	flush) echo '--yes --at --delay --help' ;;
 	lock | update) echo '--timeout --help' ;;
 	put-tree | get-tree | check-tree) echo '--prefix --help' ;;
 	export) echo '--prefix --json --help' ;;
 	import) echo '--from --check --help' ;;
 	ping) echo '--count --help' ;;
 	top) echo '--interval --count --help' ;;
-	ttl | info | stats | devices | doctor) echo '--json --help' ;;
+	ttl | info | stats | devices) echo '--json --help' ;;
+	doctor) echo '--front --cluster --json --help' ;;
 	user) echo '--users --output --json --help' ;;
+	cluster) echo 'init status promote remove force --copies --shards --json --yes --help' ;;
 	counters) echo '--all --json --help' ;;
 	*) echo '--help' ;;
 	esac

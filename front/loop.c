@@ -95,13 +95,13 @@ static void watch_link(struct loop *loop, struct link *link, struct event **even
 
 /* ------------------------------------------------------------------ rounds */
 
-static void register_memory(struct runner *r)
+static void make_memory(struct runner *r)
 {
 	struct loop *loop = &r->loop;
 
 	if (loop->memory.asked || !link_is_up(loop->gets))
 		return;
-	const char *why = memory_register(&loop->memory, r->client);
+	const char *why = memory_make(&loop->memory, r->client);
 	if (why)
 		log_warn("values are copied: %s", why);
 }
@@ -156,7 +156,7 @@ static void *run(void *arg)
 
 	while (!end_ns || (clock_ns() < end_ns && !conns_are_quiet(loop))) {
 		settle(loop);
-		register_memory(r);
+		make_memory(r);
 		watch_link(loop, loop->gets, &r->gets);
 		watch_link(loop, loop->changes, &r->changes);
 		watch(r);
@@ -230,8 +230,7 @@ int loop_new(struct front *front, kvd_client *client, struct loop **loop, struct
 		return -1;
 	}
 	*loop = &r->loop;
-	if (memory_init(&r->loop.memory, &front->budget))
-		return err_set(err, -1, "out of memory");
+	memory_init(&r->loop.memory, &front->budget);
 	return make_events(r, err) || link_new(client, &r->loop.box, &r->loop.gets, err) ||
 			       link_new(client, &r->loop.box, &r->loop.changes, err)
 		       ? -1

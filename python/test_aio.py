@@ -5,8 +5,9 @@ import asyncio
 import gc
 import os
 import random
+import tracemalloc
 import unittest
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import kvd
 from kvd import aio
@@ -82,6 +83,80 @@ class Test(unittest.IsolatedAsyncioTestCase):
             key.encode() for key in values if key.startswith("key99")))
         self.assertGreater(await self.store.ping(), 0)
         self.assertEqual((await self.store.stats())["keys"], 1002)
+
+    async def test_attributes(self) -> None:
+        soon = datetime.now(timezone.utc) + timedelta(hours=1)
+        version = await self.store.put("page", b"1", expires_at=soon, flags=5, stale=True)
+        info = await self.store.info("page")
+        assert info is not None and info.ttl is not None
+        self.assertTrue(3500 < info.ttl <= 3601)
+        self.assertEqual((info.flags, info.stale, info.claimed), (5, True, False))
+        await self.store.put("page", b"2", keep_ttl=True, claimed=True)
+        info = await self.store.info("page")
+        assert info is not None
+        self.assertEqual((info.stale, info.claimed, info.ttl is None), (False, True, False))
+        await self.store.put("page", b"3", if_version=version, or_stale=True)
+        self.assertTrue(await self.store.touch("page", keep_ttl=True, stale=True))
+        info = await self.store.info("page")
+        assert info is not None
+        self.assertEqual((info.stale, info.claimed), (True, False))
+        with self.assertRaises(kvd.ConditionFailed):
+            await self.store.touch("page", 5, if_version=version)
+        self.assertEqual(await self.store.get_touch("page", timedelta(hours=2)), b"3")
+        info = await self.store.info("page")
+        assert info is not None and info.ttl is not None
+        self.assertGreater(info.ttl, 7000)
+        self.assertIsNone(await self.store.get_touch("nobody"))
+        for bytes_ in (0, 4096, 4097, 100000):
+            value = os.urandom(bytes_)
+            await self.store.put("long", value)
+            self.assertEqual(await self.store.get_touch("long", expires_at=soon), value)
+        with self.assertRaises(ValueError):
+            await self.store.put("page", b"", ttl=1, expires_at=soon)
+
+    async def test_counters(self) -> None:
+        most = 2**64 - 1
+        self.assertEqual(await self.store.incr("n", 5, initial=most, unsigned=True), most)
+        self.assertEqual(await self.store.incr("n", 2, unsigned=True), 1)
+        self.assertEqual(await self.store.decr("n", 7, unsigned=True), 0)
+        self.assertIsNone(await self.store.incr("m", initial=None, unsigned=True))
+        self.assertEqual(await self.store.decr("m", 3), -3)
+        with self.assertRaises(ValueError):
+            await self.store.incr("n", most + 1, unsigned=True)
+
+    async def test_existence(self) -> None:
+        await self.store.put_many({f"key{i}": b"x" * i for i in range(300)})
+        names = [f"key{i}" for i in range(298, 302)]
+        self.assertEqual(await self.store.exists_many(names), [True, True, False, False])
+        self.assertEqual(await self.store.length("key299"), 299)
+        self.assertIsNone(await self.store.length("key300"))
+        self.assertEqual(await self.store.delete_many([*names, "key0"]), 3)
+        self.assertEqual(await self.store.exists_many(["key0", "key1"]), [False, True])
+        self.assertEqual(await self.store.exists_many([]), [])
+        self.assertEqual(await self.store.pop("key1"), b"x")
+        self.assertEqual(await self.store.pop("key1", None), None)
+        with self.assertRaises(KeyError):
+            await self.store.pop("key1")
+        self.assertEqual(await self.store.setdefault("key1", b"new"), b"new")
+        self.assertEqual(await self.store.setdefault("key1", b"newer"), b"new")
+        await self.store.flush_at(datetime.now(timezone.utc) + timedelta(seconds=0.2))
+        while await self.store.exists("key2"):
+            pass
+        await self.store.flush_at(None)
+
+    async def test_items_take_no_memory(self) -> None:
+        """A page of keys is there at a time, however many there are."""
+        await self.store.put_many({f"{i:0100}": b"%d" % i for i in range(20000)})
+        found = bytearray(20000)
+        tracemalloc.start()
+        async for key, value in self.store.items():
+            assert int(key) == int(value)
+            found[int(key)] = 1
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        self.assertEqual(sum(found), 20000)
+        self.assertLess(peak, 1000000)
+        self.assertEqual(len({value async for value in self.store.values("000")}), 20000)
 
     async def test_locks(self) -> None:
         """Each adds to what it read: none is lost.  Of one that is cancelled nothing stays."""

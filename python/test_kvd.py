@@ -4,12 +4,14 @@
 import array
 import ctypes
 import mmap
+import multiprocessing
 import os
 import pickle
 import threading
+import time
 import unittest
-from datetime import timedelta
-from typing import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any, Callable
 
 import kvd
 
@@ -19,6 +21,12 @@ except ImportError:
     numpy = None  # type: ignore[assignment]
 
 ADDR = os.environ["KVD_ADDR"]
+
+
+def put_one(key: str) -> None:
+    """What a child of multiprocessing does."""
+    with kvd.connect(ADDR) as store:
+        store[key] = b"by a child"
 
 
 class Test(unittest.TestCase):
@@ -53,6 +61,143 @@ class Test(unittest.TestCase):
                 self.store.put(key, b"v")
             with self.assertRaises(kvd.Error):
                 self.store.get(key)
+
+    def test_compiled(self) -> None:
+        """The compiled part does what ctypes does: its other tests run with both."""
+        self.assertEqual(kvd.COMPILED, bool(os.environ.get("KVD_COMPILED")))
+        self.store.put_many({"short": b"x", "long": bytes(100000)})
+        for _ in range(2):  # the mirror's, too
+            self.assertEqual(self.store.get(b"short"), b"x")
+            self.assertEqual(self.store.get(bytearray(b"short")), b"x")
+            self.assertEqual(self.store.get("long"), bytes(100000))
+            self.assertEqual(self.store.get("nobody", 7), 7)
+            self.assertEqual(
+                self.store.get_many(["short", bytearray(b"long"), b"nobody"]),
+                [b"x", bytes(100000), None],
+            )
+        wrong: Any = 7
+        calls: list[Callable[[Any], Any]] = [
+            self.store.get,
+            lambda key: self.store.get_many([key]),
+        ]
+        for call in calls:
+            with self.assertRaises(TypeError):
+                call(wrong)
+            with self.assertRaises(kvd.Invalid):
+                call("")
+        closed = kvd.connect(ADDR)
+        closed.close()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            closed.get("short")
+        with self.assertRaisesRegex(ValueError, "closed"):
+            closed.get_many(["short"])
+
+    def test_signs(self) -> None:
+        """As one that renews a costly value of many that ask for it."""
+        found = self.store.put("page", b"old", flags=1 << 31 | 7, ttl=100)
+        self.assertTrue(self.store.touch("page", keep_ttl=True, stale=True))
+        info = self.store.info("page")
+        assert info and info.ttl
+        self.assertEqual((info.flags, info.stale, info.claimed), (1 << 31 | 7, True, False))
+        self.assertLess(abs(info.ttl - 100), 50)
+        self.assertTrue(self.store.touch("page", 60, stale=True, claimed=True))
+        info = self.store.info("page")
+        assert info
+        self.assertEqual((info.stale, info.claimed), (True, True))
+        self.assertTrue(self.store.touch("page"))  # signs stay
+        info = self.store.info("page")
+        assert info
+        self.assertEqual((info.ttl, info.stale, info.claimed), (None, True, True))
+        with self.assertRaises(kvd.ConditionFailed):
+            self.store.touch("page", if_version=found)
+        now = self.store.put("page", b"late", if_version=found, or_stale=True)
+        self.assertGreater(now, found)
+        info = self.store.info("page")
+        assert info
+        self.assertEqual((self.store["page"], info.stale, info.claimed), (b"late", True, True))
+        self.store.put("page", b"new", stale=False)
+        info = self.store.info("page")
+        assert info
+        self.assertEqual((info.flags, info.stale, info.claimed), (0, False, False))
+        self.store.put("page", b"claimed", claimed=True)
+        info = self.store.info("page")
+        assert info
+        self.assertEqual((info.stale, info.claimed), (False, True))
+        self.assertFalse(self.store.touch("nobody", stale=True))
+
+    def test_moments(self) -> None:
+        in_an_hour = datetime.now(timezone.utc) + timedelta(hours=1)
+        self.store.put("key", b"v", expires_at=in_an_hour)
+        changes: list[Callable[[], Any]] = [
+            lambda: self.store.put("key", b"w", ttl=7, keep_ttl=True),
+            lambda: self.store.touch("key", expires_at=in_an_hour.timestamp()),
+            lambda: self.store.get_touch("key", expires_at=in_an_hour),
+            lambda: self.store.get_touch("key", 3600),
+        ]
+        for change in changes:
+            change()
+            info = self.store.info("key")
+            assert info and info.ttl
+            self.assertLess(abs(info.ttl - 3600), 1000)
+        self.store.put("key", b"v", expires_at=time.time() - 1000)
+        self.assertIsNone(self.store.get("key"))
+        refused: list[Callable[[], Any]] = [
+            lambda: self.store.put("key", b"v", ttl=1, expires_at=in_an_hour),
+            lambda: self.store.put("key", b"v", expires_at=-1),
+            lambda: self.store.put("key", b"v", or_stale=True),
+        ]
+        for wrong in refused:
+            with self.assertRaises(ValueError):
+                wrong()
+
+    def test_get_touch(self) -> None:
+        for bytes_ in (0, 5, 65536, 65537, 300000):
+            value = os.urandom(bytes_)
+            self.store.put("key", value)
+            self.assertEqual(self.store.get_touch("key", 100), value)
+            info = self.store.info("key")
+            assert info and info.ttl
+            self.assertEqual(self.store.get_touch("key"), value)
+            info = self.store.info("key")
+            assert info
+            self.assertIsNone(info.ttl)
+        self.assertIsNone(self.store.get_touch("nobody", 1))
+
+    def test_unsigned(self) -> None:
+        most = (1 << 64) - 1
+        self.assertEqual(self.store.incr("n", 5, initial=most, unsigned=True), most)
+        self.assertEqual(self.store.incr("n", 3, unsigned=True), 2)
+        self.assertEqual(self.store.decr("n", 7, unsigned=True), 0)
+        self.assertIsNone(self.store.decr("m", initial=None, unsigned=True))
+        self.assertEqual(self.store.decr("i", 7), -7)
+        for delta, initial in ((most + 1, 0), (1, -1), (1, most + 1)):
+            with self.assertRaises(ValueError):
+                self.store.incr("n", delta, initial=initial, unsigned=True)
+
+    def test_flush_at(self) -> None:
+        self.store["key"] = b"v"
+        self.store.flush_at(datetime.now(timezone.utc) + timedelta(hours=1))
+        self.store.flush_at(None)
+        self.assertEqual(self.store["key"], b"v")
+        self.store.flush_at(time.time() - 1)
+        deadline = time.monotonic() + 60
+        while "key" in self.store and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertNotIn("key", self.store)
+        self.store["key"] = b"later"
+        self.assertEqual(self.store["key"], b"later")
+        self.store.flush_at(None)
+
+    def test_many_exist(self) -> None:
+        self.store.put_many({"a": b"", "b": b"x" * 100000})
+        before = self.store.counters()
+        self.assertEqual(self.store.exists_many(["a", "nobody", b"b"]), [True, False, True])
+        after = self.store.counters()
+        self.assertLess(after["read_bytes"] - before["read_bytes"], 100000)
+        self.assertEqual(after["copied_bytes"], before["copied_bytes"])
+        self.assertEqual(self.store.exists_many([]), [])
+        with self.assertRaises(kvd.Error):
+            self.store.exists_many(["a", ""])
 
     def test_buffers_in(self) -> None:
         with mmap.mmap(-1, 8192) as pages:
@@ -407,6 +552,16 @@ class Test(unittest.TestCase):
         registered.close()
         self.assertEqual(self.store["key"], b"still held")
 
+    def test_processes(self) -> None:
+        """Children that are not forked from this process have nothing of its client's."""
+        for method in ("spawn", "forkserver"):
+            context: Any = multiprocessing.get_context(method)
+            child = context.Process(target=put_one, args=(method,))
+            child.start()
+            child.join(120)
+            self.assertEqual(child.exitcode, 0, method)
+            self.assertEqual(self.store[method], b"by a child")
+
     def test_namespaces(self) -> None:
         """Tables of one server: by an argument, or behind the address."""
         self.store["key"] = b"default"
@@ -430,7 +585,7 @@ class Test(unittest.TestCase):
         """As long as C's: tests/integration/python.sh says how long these are."""
         from kvd import _lib
 
-        for name in ("Options", "Change", "Item", "Completion", "Info"):
+        for name in ("Options", "Change", "Item", "Completion", "Info", "Counters"):
             want = os.environ.get(f"KVD_SIZEOF_{name.upper()}")
             if want:
                 self.assertEqual(ctypes.sizeof(getattr(_lib, name)), int(want), name)

@@ -22,6 +22,7 @@
 #include "common/opt.h"
 #include "server/host/device_event.h"
 #include "server/metrics/http.h"
+#include "server/clustered.h"
 #include "server/init.h"
 #include "server/host/listener.h"
 #include "server/platform/sd_notify.h"
@@ -119,7 +120,7 @@ static int make_servers(struct host *h, struct err *err)
 	for (unsigned i = 0; i < first->options->namespace_count; i++, h->server_count++)
 		server_name(&h->servers[h->server_count], first, &h->options[h->server_count],
 			    &first->options->namespaces[i]);
-	if (check_users(h, err) || server_new(first, err))
+	if (check_users(h, err) || clustered_prepare(first, err) || server_new(first, err))
 		return -1;
 	h->knock = knock_new(first->options->handshakes);
 	if (!h->knock)
@@ -132,7 +133,7 @@ static int make_servers(struct host *h, struct err *err)
 	for (unsigned i = 0; i < h->server_count; i++)
 		if (server_load(&h->servers[i], err))
 			return -1;
-	return 0;
+	return clustered_new(first, err);
 }
 
 static int start(struct host *h, struct err *err)
@@ -144,7 +145,7 @@ static int start(struct host *h, struct err *err)
 			return -1;
 	if (watch_new(h, &h->watch, err))
 		return -1;
-	if (listeners_listen(h, err))
+	if (listeners_listen(h, err) || clustered_start(h->servers, err))
 		return -1;
 	if (s->options->metrics)
 		return http_new(h, s->options->metrics, &h->http, err);
@@ -237,7 +238,9 @@ static int serve(struct host *h)
 	notify_manager("READY=1\nSTATUS=Serving %s\nMAINPID=%d\n", s->addr.text, (int)getpid());
 	int status = listen_run(h) ? EVENT_STATUS : 0;
 	http_delete(&h->http);
+	clustered_stop(h->servers);
 	listen_stop(h);
+	clustered_delete(h->servers);
 	watch_delete(&h->watch);
 	if (s->options->ready_file)
 		unlink(s->options->ready_file);

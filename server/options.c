@@ -47,7 +47,7 @@ static void print_version(void)
 static int arg_count;
 static char **args;
 
-#define TABLE_MAX 40
+#define TABLE_MAX 44
 #define LAG_MS_DEFAULT 100
 #define UNSET (-1) /* the default, for what needs another option */
 
@@ -56,6 +56,26 @@ struct flags {
 };
 
 static const char *const targets[] = { "stderr", "syslog", "journal", NULL };
+
+/* Of a member of a cluster. */
+static void add_cluster(struct opt *table, struct options *o)
+{
+	const struct opt all[] = {
+		{ "cluster", 0, OPT_STRING, &o->cluster, 0, 0, NULL, "ZK,.../NAME",
+		  "be a member of that cluster, by ZooKeeper (none)" },
+		{ "cluster-key", 0, OPT_STRING, &o->cluster_key, 0, 0, NULL, "FILE",
+		  "the secret that its members share" },
+		{ "cluster-listen", 0, OPT_STRING, &o->cluster_listen, 0, 0, NULL, "ADDR",
+		  "for other members (first of --listen, any port)" },
+		{ "cluster-copies", 0, OPT_INT, &o->cluster_copies, 0, 8, NULL, "N",
+		  "of a cluster that is made by it; 0: 2 (0)" },
+		{ 0 },
+	};
+
+	while (table->name)
+		table++;
+	memcpy(table, all, sizeof all);
+}
 
 /* The options' one table, with targets in o and f. */
 static void make_table(struct opt *table, struct options *o, struct flags *f)
@@ -98,7 +118,7 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		{ "namespace", 0, OPT_LIST, &o->namespace_list, 0, 0, NULL, "SPEC",
 		  "one more table: NAME:memory=SIZE,users=FILE,workers=N" },
 		{ "data-dir", 0, OPT_STRING, &o->durable.dir, 0, 0, NULL, "DIR",
-		  "keep everything on disk there, load it at start (not kept)" },
+		  "keep everything on disk there (not kept)" },
 		{ "durability", 0, OPT_CHOICE, &o->durable.durability, 0, 0, durabilities, "HOW",
 		  "sync: on disk before it is answered; async: soon after (sync)" },
 		{ "durability-lag", 0, OPT_INT, &o->durable.lag_ms, 1, 60000, NULL, "MS",
@@ -110,7 +130,7 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		{ "ready-file", 0, OPT_STRING, &o->ready_file, 0, 0, NULL, "PATH",
 		  "write ADDR:PORT there once it serves" },
 		{ "check", 0, OPT_FLAG, &o->check, 0, 0, NULL, NULL,
-		  "look at this machine, say what to put right, and end" },
+		  "look at this machine, say what to put right" },
 		{ "config", 0, OPT_STRING, &o->config, 0, 0, NULL, "FILE",
 		  "read options from a file: NAME = VALUE lines" },
 		{ "log-level", 0, OPT_CHOICE, &o->log_level, 0, 0, levels, "LEVEL",
@@ -122,14 +142,32 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 		{ "slow", 0, OPT_INT, &o->slow_ms, 0, 3600000, NULL, "MS",
 		  "log requests slower than that; 0: none (0)" },
 		{ "check-config", 0, OPT_FLAG, &f->check, 0, 0, NULL, NULL,
-		  "tell whether options and files are right, and end" },
+		  "tell whether options and files are right" },
 		{ "help", 'h', OPT_FLAG, &f->help, 0, 0, NULL, NULL, "show this help" },
 		{ "version", 'V', OPT_FLAG, &f->version, 0, 0, NULL, NULL, "show the version" },
 		{ 0 },
 	};
-
-	static_assert(sizeof all <= TABLE_MAX * sizeof all[0], "TABLE_MAX");
+	static_assert(sizeof all <= (TABLE_MAX - 4) * sizeof all[0], "TABLE_MAX");
 	memcpy(table, all, sizeof all);
+	add_cluster(table, o);
+}
+
+/* What a member of a cluster can't be yet. */
+static int settle_cluster(const struct options *o, char *error, size_t error_bytes)
+{
+	const char *with = !o->cluster ? NULL : o->durable.dir ? "--data-dir" :
+			   o->evict ? "--evict" : o->namespace_list.count ? "--namespace" : NULL;
+
+	if (!o->cluster && (o->cluster_key || o->cluster_listen || o->cluster_copies))
+		snprintf(error, error_bytes, "--cluster-key, --cluster-listen and --cluster-copies are for "
+			 "a member of a cluster: give --cluster, too");
+	else if (o->cluster && !o->cluster_key)
+		snprintf(error, error_bytes, "--cluster: give the cluster's key (--cluster-key FILE)");
+	else if (with)
+		snprintf(error, error_bytes, "--cluster and %s exclude each other, for now", with);
+	else
+		return 0;
+	return -1;
 }
 
 /* Says what can only be a mistake, and sets the defaults of what was told nothing of. */
@@ -143,6 +181,8 @@ static int settle(struct options *o, char *error, size_t error_bytes)
 			 d->durability != UNSET ? "--durability" : "--durability-lag");
 		return -1;
 	}
+	if (settle_cluster(o, error, error_bytes))
+		return -1;
 	if (d->durability == UNSET)
 		d->durability = DURABILITY_SYNC;
 	if (d->lag_ms == UNSET)

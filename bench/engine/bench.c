@@ -28,6 +28,7 @@ static const struct {
 	{ "puts1", engine_case_puts1 },
 	{ "puts32", engine_case_puts32 },
 	{ "refill", engine_case_refill },
+	{ "changes", engine_case_changes },
 	{ "fill", engine_case_fill },
 	{ "idle", engine_case_idle },
 	{ "bad", engine_case_bad },

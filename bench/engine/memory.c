@@ -3,6 +3,7 @@
 
 #include <err.h>
 
+#include "bench/measure/histogram.h"
 #include "bench/measure/stopwatch.h"
 
 struct fill {
@@ -83,6 +84,53 @@ void engine_case_refill(struct engine *e)
 	figure("long_per_s", (double)with_long.done / s);
 	figure("reused", (double)with_long.done * (32 + ENGINE_KEY_BYTES + 1000) /
 				 ((double)deleted * (32 + ENGINE_KEY_BYTES + 100)));
+}
+
+/* PUTs of new keys, one at a time, until there are so many or kvd has no room; how many, and
+ * their percentile 99 in microseconds. */
+static uint64_t time_puts(struct engine *e, uint64_t first, uint64_t count, uint64_t value_bytes,
+			  double *p99_us)
+{
+	static char value[4096];
+	static struct histogram taken;
+	char key[ENGINE_KEY_BYTES];
+	uint64_t n = 0;
+	int rc = KVD_OK;
+
+	histogram_clear(&taken);
+	while (n < count && rc == KVD_OK) {
+		engine_key(first + n, key);
+		uint64_t begin = stopwatch_ns();
+		rc = kvd_put(e->session, key, sizeof key, value, value_bytes, NULL);
+		if (rc == KVD_OK)
+			histogram_record(&taken, stopwatch_ns() - begin);
+		ENGINE_CHECK(rc == KVD_OK || rc == KVD_EFULL, "PUT: %s", kvd_session_error(e->session));
+		n += rc == KVD_OK;
+	}
+	*p99_us = (double)histogram_percentile(&taken, 99) / 1e3;
+	return n;
+}
+
+/* PUTs of longer values while kvd moves the short ones, of which a random half was deleted,
+ * out of their way; and the same PUTs in an empty table. */
+void engine_case_changes(struct engine *e)
+{
+	const uint64_t second = 1ull << 40;
+	double without_us, with_us;
+	uint64_t most = time_puts(e, second, UINT64_MAX, 1000, &without_us);
+
+	ENGINE_CHECK(kvd_flush(e->session) == KVD_OK, "%s", kvd_session_error(e->session));
+	time_puts(e, second, most / 4, 1000, &without_us);
+	ENGINE_CHECK(kvd_flush(e->session) == KVD_OK, "%s", kvd_session_error(e->session));
+	struct fill with_short = fill(e, 0, 100);
+	delete_half(e, with_short.first_failed);
+	double moved = engine_stat(e, "compaction.moved_keys");
+	figure("puts", (double)time_puts(e, second, UINT64_MAX, 1000, &with_us));
+	figure("moved", engine_stat(e, "compaction.moved_keys") - moved);
+	figure("p99_us", with_us);
+	figure("p99_without_us", without_us);
+	figure("p99_ratio", with_us / without_us);
+	figure("longest_us", engine_stat(e, "compaction.longest_us"));
 }
 
 /* The index' load, overflow nodes included, at hundreds of sizes from 100,000 keys on. */

@@ -6,6 +6,7 @@
 #include "bench/engine/kit.h"
 
 void engine_case_refill(struct engine *e);
+void engine_case_changes(struct engine *e);
 void engine_case_fill(struct engine *e);
 void engine_case_idle(struct engine *e);
 

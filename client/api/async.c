@@ -2,10 +2,11 @@
 /* Operations that are submitted, many in flight, and their completions. */
 #include "client/api/async.h"
 
+#include "client/again/ready.h"
+#include "client/again/resume.h"
 #include "client/get/get.h"
 #include "client/op/engine.h"
 #include "client/op/operation.h"
-#include "client/session/ready.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 
@@ -22,9 +23,12 @@ int session_submit(struct kvd_session *s, const struct op_class *class, const vo
 	rc = session_ready(s);
 	if (rc)
 		return rc;
+	session_resume(s);
 	/* An unlock that nobody waits for makes room when it is through. */
+	e->may_drift = e->event_fd < 0; /* an event loop gets back what is refused */
 	*op = e->in_flight + 1 < e->depth || !session_settle(s) ? op_new(e, class, key, key_bytes)
 								: NULL;
+	e->may_drift = false;
 	if (!*op)
 		return KVD_EBUSY;
 	op_set_tag(*op, tag);
@@ -48,6 +52,14 @@ int kvd_submit_get(kvd_session *s, const void *key, size_t key_bytes, void *valu
 	return kvd_submit_getv(s, key, key_bytes, &all, 1, tag);
 }
 
+int kvd_submit_exists(kvd_session *s, const void *key, size_t key_bytes, void *tag)
+{
+	struct op *op;
+	int rc = session_submit(s, &get_class, key, key_bytes, tag, &op);
+
+	return rc ? rc : get_start(op, GET_EXISTS, NULL, 0);
+}
+
 int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int timeout_ms)
 {
 	struct engine *e = session_engine(s);
@@ -55,8 +67,10 @@ int kvd_poll(kvd_session *s, struct kvd_completion *completions, int max, int ti
 					  : (uint64_t)timeout_ms;
 	int n = 0;
 
-	if (!e->done && e->in_flight)
-		session_poll_for(s, wait_ms * 1000000);
+	if (!e->done && e->in_flight && timeout_ms)
+		session_poll_or_resume(s, wait_ms * 1000000);
+	else if (!e->done && e->in_flight)
+		session_poll_for(s, 0);
 	while (n < max && ops_take_done(e, &completions[n]))
 		n++;
 	return n;

@@ -3,10 +3,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/again/ready.h"
 #include "client/op/engine.h"
 #include "client/op/operation.h"
 #include "client/op/request.h"
-#include "client/session/ready.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Batches: as many in flight as the session's depth, posted with as few doorbells
  * as that takes. */
+#include <stdbool.h>
+
 #include "client/kvd.h"
 #include "client/session/wait.h"
 
 #define POLL_MAX 32
 
 typedef int submit_fn(struct kvd_session *s, struct kvd_item *item, const void *arg);
+
+/* Nothing can be submitted: each item would wait for kvd anew, and in vain. */
+static bool is_gone(int rc)
+{
+	return rc == KVD_ECONNECT || rc == KVD_ETIMEDOUT || rc == KVD_EDENIED;
+}
 
 /* Every item has its result afterwards; the first error among them, or KVD_OK. */
 static int run(struct kvd_session *s, struct kvd_item *items, size_t count, submit_fn *submit,
@@ -21,9 +29,11 @@ static int run(struct kvd_session *s, struct kvd_item *items, size_t count, subm
 		for (; next < count && (rc = submit(s, &items[next], arg)) == KVD_OK; next++)
 			;
 		if (rc < 0 && rc != KVD_EBUSY) {
-			items[next++].result = rc;
 			first = first ? first : rc;
-			done++;
+			do {
+				items[next++].result = rc;
+				done++;
+			} while (is_gone(rc) && next < count);
 			continue;
 		}
 		int n = kvd_poll(s, c, POLL_MAX, -1);
@@ -56,6 +66,18 @@ static int submit_put(struct kvd_session *s, struct kvd_item *item, const void *
 				   arg, item);
 }
 
+static int submit_exists(struct kvd_session *s, struct kvd_item *item, const void *arg)
+{
+	(void)arg;
+	return kvd_submit_exists(s, item->key, item->key_bytes, item);
+}
+
+static int submit_del(struct kvd_session *s, struct kvd_item *item, const void *arg)
+{
+	(void)arg;
+	return kvd_submit_del(s, item->key, item->key_bytes, item);
+}
+
 int kvd_mget(kvd_session *s, struct kvd_item *items, size_t count)
 {
 	int rc = session_alone(s);
@@ -68,4 +90,18 @@ int kvd_mput(kvd_session *s, struct kvd_item *items, size_t count, const struct 
 	int rc = session_alone(s);
 
 	return rc ? rc : run(s, items, count, submit_put, change);
+}
+
+int kvd_mexists(kvd_session *s, struct kvd_item *items, size_t count)
+{
+	int rc = session_alone(s);
+
+	return rc ? rc : run(s, items, count, submit_exists, NULL);
+}
+
+int kvd_mdel(kvd_session *s, struct kvd_item *items, size_t count)
+{
+	int rc = session_alone(s);
+
+	return rc ? rc : run(s, items, count, submit_del, NULL);
 }

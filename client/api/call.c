@@ -3,13 +3,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/again/fate.h"
+#include "client/again/ready.h"
 #include "client/get/fast.h"
 #include "client/get/get.h"
 #include "client/op/engine.h"
 #include "client/op/operation.h"
 #include "client/op/request.h"
-#include "client/session/fate.h"
-#include "client/session/ready.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 #include "common/text.h"
@@ -171,8 +171,12 @@ static int ask_kvd(struct kvd_session *s, const struct wire_request *ask, const 
 
 /* Whether kvd is to be asked again: it had no room for an answer, and there is time.  To a
  * flush "busy" says more. */
-static bool ask_again(const struct engine *e, enum wire_op wire, const struct outcome *out)
+static bool ask_again(struct engine *e, enum wire_op wire, const struct outcome *out)
 {
+	/* Where it serves the next attempt finds out. */
+	e->health.moved |= out->reply.status == WIRE_EELSEWHERE;
+	if (out->reply.status == WIRE_EELSEWHERE)
+		return clock_ns() < e->time.end_ns;
 	if (out->reply.status != WIRE_EBUSY || wire == WIRE_FLUSH || clock_ns() >= e->time.end_ns)
 		return false;
 	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
@@ -204,6 +208,8 @@ static int run_ask(struct kvd_session *s, const struct wire_request *ask, const 
 						    e->health.peer);
 	case WIRE_EDENIED:
 		return health_denied(&e->health);
+	case WIRE_EELSEWHERE:
+		return request_result(e, 0, WIRE_EELSEWHERE);
 	case WIRE_EDISK:
 	case WIRE_EUNKNOWN:
 		return err_set(&e->health.err, KVD_EDISK,
@@ -347,27 +353,37 @@ static int tell_page(struct kvd_session *s, const struct outcome *page, const vo
 	return 0;
 }
 
-int kvd_keys(kvd_session *s, const void *prefix, size_t prefix_bytes,
-	     int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
-	     void *arg)
+int kvd_keys_page(kvd_session *s, const void *prefix, size_t prefix_bytes, uint64_t *cursor,
+		  int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
+		  void *arg)
 {
 	const struct outcome *page;
-	uint64_t from = 0, next;
 
 	if (prefix_bytes > KVD_KEY_BYTES_MAX)
 		return err_set(session_err(s), KVD_ETOOBIG,
 			       "the prefix is longer than a key may be");
-	do {
-		int rc = run_call(s, WIRE_KEYS, prefix, prefix_bytes, from, &page);
-		if (rc)
-			return rc;
-		next = page->reply.version;
-		if (next == from ? next : !leads_on(from, next))
-			return malformed(s, "a cursor");
-		rc = tell_page(s, page, prefix, prefix_bytes, each, arg);
-		if (rc)
-			return rc < 0 ? rc : KVD_OK;
-		from = next;
-	} while (from);
+	int rc = run_call(s, WIRE_KEYS, prefix, prefix_bytes, *cursor, &page);
+	if (rc)
+		return rc;
+	uint64_t next = page->reply.version;
+	if (next == *cursor ? next : !leads_on(*cursor, next))
+		return malformed(s, "a cursor");
+	rc = tell_page(s, page, prefix, prefix_bytes, each, arg);
+	if (rc < 0)
+		return rc;
+	*cursor = rc ? 0 : next;
 	return KVD_OK;
+}
+
+int kvd_keys(kvd_session *s, const void *prefix, size_t prefix_bytes,
+	     int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
+	     void *arg)
+{
+	uint64_t cursor = 0;
+	int rc;
+
+	do {
+		rc = kvd_keys_page(s, prefix, prefix_bytes, &cursor, each, arg);
+	} while (!rc && cursor);
+	return rc;
 }

@@ -5,13 +5,13 @@
  */
 #include <string.h>
 
+#include "client/again/fate.h"
+#include "client/again/ready.h"
 #include "client/api/async.h"
 #include "client/get/get.h"
 #include "client/op/engine.h"
 #include "client/op/operation.h"
 #include "client/op/request.h"
-#include "client/session/fate.h"
-#include "client/session/ready.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 
@@ -140,8 +140,7 @@ static int run(struct kvd_session *s, const void *key, size_t key_bytes, const s
 
 	do {
 		rc = run_once(s, key, key_bytes, ask, changed, &sent);
-	} while (rc == KVD_EUNKNOWN && clock_ns() < t->end_ns &&
-		 fate_resolve(s, &sent, t->end_ns, &rc, changed));
+	} while (fate_again(s, &sent, t->end_ns, &rc, changed));
 	call_end(t, outermost);
 	return rc;
 }

@@ -51,7 +51,7 @@ const char *kvd_strerror(int result)
 #define DEPTH_DEFAULT 32
 #define DEPTH_MAX 128
 #define MIRROR_BYTES_DEFAULT (64ull << 20)
-#define ADDRESS_BYTES_MAX 300u
+#define ADDRESS_BYTES_MAX 1500u
 
 static int set_options(struct kvd_client *c, const struct kvd_options *options)
 {
@@ -79,12 +79,46 @@ static int set_options(struct kvd_client *c, const struct kvd_options *options)
 }
 
 /* As people call it, in what errors say. */
-static void name_space(struct addr *addr, const char *space)
+static void name_space(struct addr *addr, const char *suffix)
 {
 	size_t bytes = strlen(addr->text);
 
-	if (*space)
-		snprintf(addr->text + bytes, sizeof addr->text - bytes, "/%s", space);
+	snprintf(addr->text + bytes, sizeof addr->text - bytes, "%s", suffix);
+}
+
+/* The addresses of one of the list: all of its name's. */
+static int add_server(struct kvd_client *c, const char *address)
+{
+	struct addr all[CLIENT_ADDRS_MAX];
+	int n = addr_parse_all(all, CLIENT_ADDRS_MAX, address, &c->err);
+
+	if (n < 0)
+		return n == ADDR_UNKNOWN ? KVD_ECONNECT : KVD_EINVAL;
+	for (int i = 0; i < n; i++) {
+		name_space(&all[i], c->route.suffix);
+		if (!route_add(&c->route, &all[i]))
+			return err_set(&c->err, KVD_EINVAL, "more than %u addresses of servers",
+				       ROUTE_MAX);
+	}
+	return 0;
+}
+
+/* One that is not known is left out, if another one is. */
+static int add_servers(struct kvd_client *c, char *list)
+{
+	char *save = NULL;
+	int rc = 0;
+
+	c->route.is_list = strchr(list, ',');
+	for (char *one = strtok_r(list, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
+		int failed = add_server(c, one);
+		if (failed && failed != KVD_ECONNECT)
+			return failed;
+		rc = failed ? failed : rc;
+	}
+	if (c->route.count)
+		return 0;
+	return rc ? rc : err_set(&c->err, KVD_EINVAL, "no server was given");
 }
 
 /* Where to, and which of the tables there. */
@@ -93,7 +127,7 @@ static int set_server(struct kvd_client *c, const char *server)
 	const char *name = c->options.namespace_name ? c->options.namespace_name
 						     : secure_getenv("KVD_NAMESPACE");
 	char address[ADDRESS_BYTES_MAX], space[SPACE_NAME_BYTES_MAX + 1];
-	struct addr all[CLIENT_ADDRS_MAX];
+	int rc;
 
 	c->options.namespace_name = NULL; /* the caller's memory */
 	if (!server)
@@ -106,16 +140,11 @@ static int set_server(struct kvd_client *c, const char *server)
 				       name);
 		strcpy(space, name);
 	}
-	int n = addr_parse_all(all, CLIENT_ADDRS_MAX, address, &c->err);
-	if (n < 0)
-		return n == ADDR_UNKNOWN ? KVD_ECONNECT : KVD_EINVAL;
-	for (int i = 0; i < n; i++)
-		name_space(&all[i], space);
-	c->addr = all[0];
-	c->other_count = (unsigned)n - 1;
-	memcpy(c->others, all + 1, c->other_count * sizeof all[0]);
-	if (!*space)
-		return 0;
+	if (*space)
+		snprintf(c->route.suffix, sizeof c->route.suffix, "/%s", space);
+	rc = add_servers(c, address);
+	if (rc || !*space)
+		return rc;
 	if (auth_init())
 		return err_set(&c->err, KVD_EDEVICE, "libsodium does not start");
 	c->space = space_number(space);
@@ -125,16 +154,17 @@ static int set_server(struct kvd_client *c, const char *server)
 /* The device is chosen once: of the other addresses those that are for the same kind. */
 static void keep_same_device(struct kvd_client *c, const char *device)
 {
-	unsigned kept = 0;
+	struct route *r = &c->route;
+	unsigned kept = 1;
 
-	for (unsigned i = 0; i < c->other_count; i++) {
+	for (unsigned i = 1; i < r->count; i++) {
 		struct device other;
 		struct err ignored;
-		if (!device_choose(&other, device, &c->others[i], &ignored) &&
+		if (!device_choose(&other, device, &r->of[i], &ignored) &&
 		    other.verbs == c->device.verbs)
-			c->others[kept++] = c->others[i];
+			r->of[kept++] = r->of[i];
 	}
-	c->other_count = kept;
+	r->count = kept;
 }
 
 /* Who the client is: see kvd.h. */
@@ -177,6 +207,7 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 		return KVD_ENOMEM;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->settling, NULL);
+	route_init(&c->route);
 	c->buffers = buffers_new();
 	if (!c->buffers)
 		return err_set(&c->err, KVD_ENOMEM, "out of memory");
@@ -191,7 +222,7 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	rc = set_server(c, server);
 	if (rc)
 		return rc;
-	if (device_choose(&c->device, device, &c->addr, &c->err))
+	if (device_choose(&c->device, device, &c->route.of[0], &c->err))
 		return KVD_EDEVICE;
 	c->verbs = c->device.verbs;
 	keep_same_device(c, device);
@@ -213,6 +244,7 @@ void kvd_client_delete(kvd_client **client)
 	directory_leave(&c->directory);
 	auth_wipe(&c->credentials, sizeof c->credentials);
 	pthread_mutex_destroy(&c->settling);
+	route_fini(&c->route);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 	*client = NULL;
@@ -220,7 +252,15 @@ void kvd_client_delete(kvd_client **client)
 
 const char *kvd_client_error(const kvd_client *client)
 {
-	return client ? client->err.text : "out of memory";
+	static _Thread_local struct err err;
+
+	if (!client)
+		return "out of memory";
+	/* Not the client's own words: another thread's session may fail meanwhile. */
+	pthread_mutex_lock((pthread_mutex_t *)&client->lock);
+	err = client->err;
+	pthread_mutex_unlock((pthread_mutex_t *)&client->lock);
+	return err.text;
 }
 
 const char *kvd_client_device(const kvd_client *client)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A session in an event loop. */
+#include "client/again/ready.h"
 #include "client/kvd.h"
 #include "client/op/engine.h"
 #include "client/session/event.h"
-#include "client/session/ready.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 

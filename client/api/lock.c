@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/again/ready.h"
 #include "client/api/kvd_lock.h"
 #include "client/get/fast.h"
 #include "client/get/get.h"
@@ -22,7 +23,6 @@
 #include "client/op/operation.h"
 #include "client/op/request.h"
 #include "client/session/client.h"
-#include "client/session/ready.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 #include "common/hash.h"
@@ -68,18 +68,16 @@ static void find_stripes(const struct wire_welcome *w, const struct kvd_key *key
 		qsort(stripe, count, sizeof stripe[0], compare_stripes);
 }
 
-/* Each stripe once. */
-static int new_lock(struct kvd_session *s, const struct kvd_key *keys, size_t count,
+/* Of these stripes, ascending, each once. */
+static int new_lock(struct kvd_session *s, const uint64_t *stripe, size_t count,
 		    struct kvd_lock **lock)
 {
 	struct engine *e = session_engine(s);
 	const struct wire_welcome *w = &e->table.welcome;
-	uint64_t stripe[KVD_LOCK_KEYS_MAX];
 	struct kvd_lock *l = malloc(sizeof *l + count * sizeof l->part[0]);
 
 	if (!l)
 		return err_set(&e->health.err, KVD_ENOMEM, "out of memory");
-	find_stripes(w, keys, count, stripe);
 	l->session = s;
 	l->connection_id = w->connection_id;
 	l->count = 0;
@@ -226,14 +224,17 @@ static int limit_of(struct kvd_session *s, int timeout_ms)
 int kvd_lock(kvd_session *s, const struct kvd_key *keys, size_t count, int timeout_ms,
 	     kvd_lock_t **lock)
 {
+	uint64_t stripe[KVD_LOCK_KEYS_MAX];
 	struct kvd_lock *l;
 	int rc = check_keys(s, keys, count);
 
 	*lock = NULL;
 	if (!rc)
 		rc = begin(s);
-	if (!rc)
-		rc = new_lock(s, keys, count, &l);
+	if (rc)
+		return rc;
+	find_stripes(&session_engine(s)->table.welcome, keys, count, stripe);
+	rc = new_lock(s, stripe, count, &l);
 	if (!rc)
 		rc = take_all(l, limit_of(s, timeout_ms));
 	if (!rc)
@@ -242,14 +243,14 @@ int kvd_lock(kvd_session *s, const struct kvd_key *keys, size_t count, int timeo
 }
 
 /* The only stripe, with the READ behind it; a lost compare-and-swap makes the READ void. */
-static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes,
+static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes, struct hash hash,
 			 const struct iovec *to, struct fast_lock *f)
 {
 	struct engine *e = session_engine(l->session);
 	uint64_t stripe = l->part[0].stripe, token = l->part[0].token;
 
 	held_say(&e->held, stripe, token);
-	enum fast fast = fast_lock_get(e, key, key_bytes, stripe, token, to, f);
+	enum fast fast = fast_lock_get(e, key, key_bytes, hash, token, to, f);
 	if (fast == FAST_DONE)
 		return KVD_OK;
 	if (fast == FAST_NOT) {
@@ -280,11 +281,14 @@ int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_
 	*lock = NULL;
 	if (!rc)
 		rc = begin(s);
-	if (!rc)
-		rc = new_lock(s, &one, 1, &l);
 	if (rc)
 		return rc;
-	rc = take_and_read(l, key, key_bytes, &to, &f);
+	const struct wire_welcome *w = &session_engine(s)->table.welcome;
+	const struct hash hash = hash_key(w->hash_seed, key, key_bytes);
+	rc = new_lock(s, &(uint64_t){ layout_stripe(hash.b, w->stripes) }, 1, &l);
+	if (rc)
+		return rc;
+	rc = take_and_read(l, key, key_bytes, hash, &to, &f);
 	if (!rc && !f.won)
 		rc = wait_if(s, l->part[0].stripe, l->part[0].token, limit_ms);
 	if (rc) {

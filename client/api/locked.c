@@ -9,13 +9,13 @@
  * Failure: the connection breaks and the lock is gone with it; kvd is asked for the fate
  * of a change whose answer is lost.
  */
+#include "client/again/fate.h"
 #include "client/api/kvd_lock.h"
 #include "client/get/get.h"
 #include "client/op/engine.h"
 #include "client/op/lockword.h"
 #include "client/op/operation.h"
 #include "client/op/request.h"
-#include "client/session/fate.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 #include "common/hash.h"

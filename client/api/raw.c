@@ -3,12 +3,12 @@
 
 #include <string.h>
 
+#include "client/again/ready.h"
 #include "client/get/lookup.h"
 #include "client/op/engine.h"
 #include "client/op/operation.h"
 #include "client/op/poll.h"
 #include "client/op/request.h"
-#include "client/session/ready.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 
@@ -57,7 +57,7 @@ static void begin(struct session_raw *raw, struct kvd_session *s)
 static int add_item(struct session_raw *raw, const void *key, size_t key_bytes)
 {
 	struct engine *e = session_engine(raw->session);
-	uint64_t word = lookup_known(&e->table, key, key_bytes);
+	uint64_t word = lookup_known(&e->table, hash_key(e->table.welcome.hash_seed, key, key_bytes));
 
 	if (!word)
 		return KVD_NOT_FOUND;
@@ -118,7 +118,7 @@ int session_raw_read_long(kvd_session *s, const void *key, size_t key_bytes, siz
 	begin(raw, s);
 	if (rc)
 		return rc;
-	word = lookup_known(&e->table, key, key_bytes);
+	word = lookup_known(&e->table, hash_key(e->table.welcome.hash_seed, key, key_bytes));
 	if (!word)
 		return KVD_NOT_FOUND;
 	max = e->message_bytes_max;

@@ -25,7 +25,9 @@ static int new_memory(struct kvd_session *s)
 	struct engine *e = &s->engine;
 	size_t ops = e->depth * sizeof(struct op_memory);
 
-	s->memory_bytes = ops + (size_t)e->rx_count * RX_STRIDE_BYTES;
+	size_t rx = (size_t)e->rx_count * RX_STRIDE_BYTES;
+
+	s->memory_bytes = ops + rx + sizeof *e->look;
 	s->memory = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			 -1, 0);
 	if (s->memory == MAP_FAILED)
@@ -39,6 +41,7 @@ static int new_memory(struct kvd_session *s)
 	if (!s->memory || !e->wr || !e->sge || !e->held.page)
 		return KVD_ENOMEM;
 	e->rx = s->memory + ops;
+	e->look = (struct layout_lease *)(e->rx + rx);
 	if (!ops_new(e, (struct op_memory *)s->memory))
 		return KVD_ENOMEM;
 	s->gets = gets_new(e);
@@ -53,17 +56,19 @@ static void set_up(struct kvd_session *s, struct kvd_client *client)
 	e->options = &client->options;
 	e->registrar = (struct registrar){ .verbs = client->verbs, .buffers = client->buffers };
 	e->health.verbs = client->verbs;
-	e->health.peer = client->addr.text;
+	route_present(&client->route, &s->addr);
+	e->health.peer = s->addr.text;
 	e->health.user = client->has_credentials ? client->credentials.name : "this client";
 	e->health.role = "";
 	e->table.mirror = client->mirror;
 	e->table.buckets = &client->buckets;
 	e->time.limit_ns = (uint64_t)client->options.timeout_ms * 1000000;
 	e->time.tick_ns = client->clock_tick_ns;
+	e->get = client->options.get;
 	e->depth = (uint32_t)client->options.depth + 1;
 	e->rx_count = e->depth + 1;
 	e->sq_depth = 4 * e->depth + 64;
-	e->event_fd = -1;
+	e->event_fd = e->timer_fd = -1;
 	spin_init(&e->spin);
 }
 
@@ -137,7 +142,7 @@ const char *kvd_session_error(const kvd_session *session)
 
 int kvd_connected(const kvd_session *session)
 {
-	return health_is_good(&session->engine.health);
+	return health_is_usable(&session->engine.health);
 }
 
 void kvd_session_counters(const kvd_session *session, struct kvd_counters *counters)

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/again/fate.h"
+#include "client/again/ready.h"
 #include "client/op/engine.h"
 #include "client/op/operation.h"
 #include "client/op/request.h"
-#include "client/session/fate.h"
-#include "client/session/ready.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 
@@ -274,8 +274,7 @@ static int send_all(struct kvd_txn *t, uint64_t *version)
 
 	do {
 		rc = send_once(t, &payload, &done, &sent);
-	} while (rc == KVD_EUNKNOWN && clock_ns() < time->end_ns &&
-		 fate_resolve(t->session, &sent, time->end_ns, &rc, &done));
+	} while (fate_again(t->session, &sent, time->end_ns, &rc, &done));
 	call_end(time, outermost);
 	if (rc == KVD_OK && version)
 		*version = done.version;

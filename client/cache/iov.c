@@ -95,12 +95,18 @@ void pieces_scatter(const struct pieces *p, const void *from, size_t bytes)
 	}
 }
 
-static void add(struct hash_stream *s, const struct pieces *p, size_t bytes)
+void pieces_add(const struct pieces *p, uint64_t from, size_t bytes, struct hash_stream *s)
 {
 	for (unsigned i = 0; bytes; i++) {
-		size_t n = part(p, i, bytes);
-		hash_add(s, p->iov[i].iov_base, n);
+		size_t length = p->iov[i].iov_len;
+		if (from >= length) {
+			from -= length;
+			continue;
+		}
+		size_t n = length - from < bytes ? length - from : bytes;
+		hash_add(s, (const uint8_t *)p->iov[i].iov_base + from, n);
 		bytes -= n;
+		from = 0;
 	}
 }
 
@@ -110,7 +116,7 @@ uint64_t pieces_checksum(const struct pieces *p, size_t bytes, const struct layo
 	struct hash_stream s;
 
 	hash_item_begin(&s, head, key_bytes);
-	add(&s, p, bytes);
+	pieces_add(p, 0, bytes, &s);
 	return hash_item_end(&s, version, offset);
 }
 
@@ -121,7 +127,7 @@ uint64_t pieces_hash(const struct pieces *p)
 	if (p->count == 1)
 		return hash_bytes(p->iov[0].iov_base, p->bytes);
 	hash_bytes_begin(&s);
-	add(&s, p, p->bytes);
+	pieces_add(p, 0, p->bytes, &s);
 	return hash_bytes_end(&s);
 }
 

@@ -40,6 +40,9 @@ void pieces_scatter(const struct pieces *pieces, const void *from, size_t bytes)
 /* Of the first `bytes`, the checksum of the item with this head. */
 uint64_t pieces_checksum(const struct pieces *pieces, size_t bytes, const struct layout_item *head,
 			 size_t key_bytes, uint64_t version, uint64_t offset);
+/* Adds `bytes` of them to a hash, from the byte `from` on; they are there. */
+void pieces_add(const struct pieces *pieces, uint64_t from, size_t bytes,
+		struct hash_stream *stream);
 /* XXH3-64 of all. */
 uint64_t pieces_hash(const struct pieces *pieces);
 

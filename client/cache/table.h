@@ -13,6 +13,7 @@
 
 #include "client/cache/clock.h"
 #include "client/cache/directory.h"
+#include "client/cache/grant.h"
 #include "client/cache/mirror.h"
 #include "common/layout.h"
 #include "common/wire.h"
@@ -24,6 +25,7 @@ struct remote_table {
 	struct mirror *mirror;       /* NULL: there is none */
 	_Atomic uint64_t *buckets;   /* the highest number that any session learnt */
 	struct clock clock;
+	struct grant grant; /* whether what is READ counts */
 };
 
 /* There are, or were, so many buckets. */

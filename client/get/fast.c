@@ -4,8 +4,8 @@
  *
  * Nothing else is in flight, and the mirror knows the item: its READ is posted and polled
  * for right here, into the memory of the operation that would be next, and what it brings
- * is verified and copied out.  That makes no operation, asks no clock and is less than
- * half of the ordinary way's instructions.
+ * is verified and copied out.  That makes no operation, asks no clock (but in a cluster) and is
+ * less than half of the ordinary way's instructions.
  *
  * Whatever isn't so goes the ordinary way: from the beginning, if nothing was posted; from
  * the READ, if it takes long, fails, or brings anything but the key's live item.
@@ -19,6 +19,7 @@
 #include "client/op/engine.h"
 #include "client/op/hints.h"
 #include "client/op/lockword.h"
+#include "client/op/look.h"
 #include "client/op/operation.h"
 #include "client/op/operation_impl.h"
 #include "client/op/poll.h"
@@ -37,6 +38,7 @@ struct post {
 	uint64_t word; /* of the index */
 	uint64_t offset;
 	uint32_t bytes;
+	uint64_t reign;    /* in which alone it counts */
 	unsigned complete; /* of them */
 };
 
@@ -45,13 +47,13 @@ HOT bool is_quiet(const struct engine *e)
 	const struct kvd_options *o = e->options;
 
 	return !e->in_flight && !e->done && !e->wr_count && health_is_good(&e->health) &&
-	       o->get != KVD_GET_MESSAGE && o->poll != KVD_POLL_EVENT;
+	       e->get != KVD_GET_MESSAGE && o->poll != KVD_POLL_EVENT;
 }
 
 /* Whether the mirror knows the key's item, and it is one to be READ as a whole and copied. */
-HOT bool find(struct engine *e, const void *key, size_t key_bytes, struct post *p)
+HOT bool find(struct engine *e, struct hash hash, struct post *p)
 {
-	p->word = lookup_known(&e->table, key, key_bytes);
+	p->word = lookup_known(&e->table, hash);
 	if (!p->word)
 		return false;
 	uint64_t bytes = layout_len_decode(layout_word_len_code(p->word));
@@ -120,6 +122,7 @@ HOT bool post(struct engine *e, struct post *p)
 	fill_read(e, p, &wr[1], &sge[1]);
 	e->unsignaled = 0;
 	p->complete = 0;
+	p->reign = grant_reign(&e->table.grant);
 	int rc = ibv_post_send(e->qp, first, &bad);
 	if (rc)
 		health_fail(&e->health, KVD_ECONNECT, "posting to %s failed: %s", e->health.peer,
@@ -177,6 +180,11 @@ HOT bool is_in_time(const struct engine *e, const struct layout_item *item)
 	       clock_judge(&e->table.clock, expiry_ms, 0, now_ns) == CLOCK_LIVE;
 }
 
+HOT bool counts(struct engine *e, const struct post *p)
+{
+	return !e->table.grant.is_needed || look_counts(e, p->reign);
+}
+
 HOT int deliver(struct engine *e, const struct layout_item *item, const struct post *p,
 		size_t key_bytes, const struct iovec *to, struct got *got)
 {
@@ -187,8 +195,10 @@ HOT int deliver(struct engine *e, const struct layout_item *item, const struct p
 			     .version = layout_state_version(item->state),
 			     .lengths = item->lengths,
 			     .expiry = item->expiry };
-	if (bytes <= to->iov_len)
+	if (bytes <= to->iov_len) {
 		memcpy(to->iov_base, item->data + key_bytes, bytes);
+		e->counters.copied_bytes += bytes;
+	}
 	if (e->hints)
 		hints_note(e, p->word);
 	if (e->wr_count)
@@ -211,13 +221,14 @@ enum fast fast_get(struct engine *e, const void *key, size_t key_bytes, const st
 	struct post p = { .locks = false };
 
 	if (!is_quiet(e) || !key || !key_bytes || key_bytes > LAYOUT_KEY_BYTES_MAX ||
-	    !to->iov_len || !find(e, key, key_bytes, &p) || !post(e, &p))
+	    !to->iov_len || !find(e, hash_key(e->table.welcome.hash_seed, key, key_bytes), &p) ||
+	    !post(e, &p))
 		return FAST_NOT;
 	bool complete = await(e, &p);
 	const struct layout_item *item = (const struct layout_item *)read_op(e, &p)->memory->item;
-	if (!complete || !is_live(item, &p, key, key_bytes)) {
+	if (!complete || !is_live(item, &p, key, key_bytes) || !counts(e, &p)) {
 		*op = make_get(e, key, key_bytes, to);
-		get_resume(*op, GET_PLAIN, p.word, p.bytes, complete);
+		get_resume(*op, GET_PLAIN, p.word, p.bytes, p.reign, complete);
 		return FAST_BEGUN;
 	}
 	if (!is_in_time(e, item)) {
@@ -228,22 +239,24 @@ enum fast fast_get(struct engine *e, const void *key, size_t key_bytes, const st
 	return FAST_DONE;
 }
 
-enum fast fast_lock_get(struct engine *e, const void *key, size_t key_bytes, uint64_t stripe,
+enum fast fast_lock_get(struct engine *e, const void *key, size_t key_bytes, struct hash hash,
 			uint64_t token, const struct iovec *to, struct fast_lock *q)
 {
-	struct post p = { .locks = true, .stripe = stripe, .token = token };
+	struct post p = { .locks = true, .token = token,
+			  .stripe = layout_stripe(hash.b, e->table.welcome.stripes) };
 
-	if (!is_quiet(e) || !to->iov_len || !find(e, key, key_bytes, &p) || !post(e, &p))
+	if (!is_quiet(e) || !to->iov_len || !find(e, hash, &p) || !post(e, &p))
 		return FAST_NOT;
 	if (!await(e, &p)) {
 		q->cas = stripe_resume(e, p.complete);
 		q->read = make_get(e, key, key_bytes, to);
-		get_resume(q->read, GET_LOCKED, p.word, p.bytes, false);
+		get_resume(q->read, GET_LOCKED, p.word, p.bytes, p.reign, false);
 		return FAST_BEGUN;
 	}
 	const struct layout_item *item = (const struct layout_item *)read_op(e, &p)->memory->item;
 	q->won = lock_op(e)->memory->small[0] == 0;
-	q->has_value = q->won && is_live(item, &p, key, key_bytes) && is_in_time(e, item);
+	q->has_value = q->won && is_live(item, &p, key, key_bytes) && is_in_time(e, item) &&
+		       counts(e, &p);
 	if (q->has_value)
 		q->result = deliver(e, item, &p, key_bytes, to, &q->got);
 	else

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/hash.h"
+
 struct engine;
 struct iovec;
 struct op;
@@ -36,7 +38,8 @@ struct fast_lock {
 	struct op *cas, *read; /* FAST_BEGUN */
 };
 
-enum fast fast_lock_get(struct engine *e, const void *key, size_t key_bytes, uint64_t stripe,
+/* hash: of the key. */
+enum fast fast_lock_get(struct engine *e, const void *key, size_t key_bytes, struct hash hash,
 			uint64_t token, const struct iovec *to, struct fast_lock *q);
 
 #endif

@@ -36,7 +36,9 @@
 #include "client/get/pending.h"
 #include "client/get/verify.h"
 #include "client/op/engine.h"
+#include "client/op/message.h"
 #include "client/op/hints.h"
+#include "client/op/look.h"
 #include "client/op/operation.h"
 #include "client/op/operation_impl.h"
 #include "client/op/post.h"
@@ -126,6 +128,12 @@ static void tell_attributes(struct op *op, uint64_t lengths, uint64_t expiry)
 		expiry_ms ? clock_left_ms(&op->engine->table.clock, expiry_ms, clock_ns()) : 0;
 }
 
+/* The value is there, and longer than the caller's memory. */
+static int no_room(const struct op *op)
+{
+	return get_of(op)->exists ? KVD_OK : KVD_ESPACE;
+}
+
 /* `value`: NULL if it stands where it belongs. */
 static void deliver(struct op *op, const struct layout_item *item, const uint8_t *value)
 {
@@ -139,11 +147,13 @@ static void deliver(struct op *op, const struct layout_item *item, const uint8_t
 	if (get_of(op)->allocate && !op->out.allocated && !allocate(op, bytes))
 		return;
 	if (bytes > op->value.bytes) {
-		op_done(op, KVD_ESPACE);
+		op_done(op, no_room(op));
 		return;
 	}
-	if (value)
+	if (value) {
 		pieces_scatter(&op->value, value, bytes);
+		op->engine->counters.copied_bytes += bytes;
+	}
 	if (op->out.allocated)
 		op->out.allocated[bytes] = '\0';
 	op_done(op, KVD_OK);
@@ -170,26 +180,27 @@ static void post_reads(struct op *op, struct get *g, enum step step)
 	g->reads.count = 0;
 }
 
-/* The next READs of an item whose value goes to the caller's memory, as far as the send
- * queue has room. */
+/* The next READs of an item whose value goes to the caller's memory: one at the least, and
+ * more as far as the send queue has room. */
 static void post_more(struct op *op, struct get *g)
 {
 	struct engine *e = op->engine;
 	const struct wire_welcome *w = &g->table->welcome;
 	uint64_t base = w->table_addr + get_offset(g, g->word);
-	uint64_t max = e->message_bytes_max;
+	uint32_t max = e->message_bytes_max, bytes;
 
-	while (g->posted < g->length && engine_room(e) > e->sq_depth / 2) {
-		uint64_t left = g->length - g->posted;
-		g->posted += op_read_item(op, base + g->posted, w->table_rkey, g->posted,
-					  get_head_bytes(g), (uint32_t)(left < max ? left : max));
+	while (!op->reads || engine_room(e) > e->sq_depth / 2) {
+		bytes = item_next_part(g);
+		if (!bytes)
+			break;
+		item_part_posted(g, op_read_item(op, base + g->posted, w->table_rkey, g->posted,
+						 get_head_bytes(g), bytes < max ? bytes : max));
 	}
 }
 
 static void post_direct(struct op *op, struct get *g)
 {
 	item_plan_direct(g);
-	g->posted = 0;
 	post_more(op, g);
 }
 
@@ -228,13 +239,35 @@ static void post_item(struct op *op, struct get *g, enum step step)
 		   pieces_find(&op->value, op->engine->registrar.buffers)) {
 		post_direct(op, g);
 	} else {
-		g->posted = g->length;
 		op_read(op, w->table_addr + get_offset(g, g->word), w->table_rkey, op->memory->item,
 			(uint32_t)g->length, true);
 	}
 }
 
 /* ------------------------------------------------------------------- drive */
+
+/*
+ * What kvd pinned is what it answered, by its own lease, for as long as it is the item of that
+ * version.
+ */
+static bool counts(struct op *op, const struct get *g)
+{
+	bool is_answer = g->step == READ_PINNED &&
+			 layout_state_version(get_item(g)->state) == g->held_version;
+
+	return is_answer || look_counts(op->engine, g->reign);
+}
+
+/* What was READ says so: DELIVER or ABSENT. */
+static void end(struct op *op, struct get *g, enum step step)
+{
+	if (g->table->grant.is_needed && !counts(op, g))
+		ask(op);
+	else if (step == DELIVER)
+		deliver_item(op, g);
+	else
+		op_done(op, KVD_NOT_FOUND);
+}
 
 /* To the next READs, or the end. */
 static void go_on(struct op *op, struct get *g, enum step step)
@@ -277,10 +310,8 @@ static void go_on(struct op *op, struct get *g, enum step step)
 			ask(op);
 			return;
 		case DELIVER:
-			deliver_item(op, g);
-			return;
 		case ABSENT:
-			op_done(op, KVD_NOT_FOUND);
+			end(op, g, step);
 			return;
 		}
 	}
@@ -306,17 +337,17 @@ static void advance(struct op *op)
 {
 	struct get *g = get_of(op);
 
+	if (g->direct && step_reads_item(g->step)) {
+		item_part_arrived(g);
+		post_more(op, g);
+	}
 	if (op->reads)
 		return;
-	if (step_reads_item(g->step) && g->posted < g->length) {
-		post_more(op, g);
-		return;
-	}
 	enum step step = look_at[g->step](g);
 	if (g->step == READ_PINNED && step != READ_PINNED)
 		release(op->engine, g->held_version);
 	if (step == DELIVER) /* as nearly always: straight */
-		deliver_item(op, g);
+		end(op, g, step);
 	else
 		go_on(op, g, step);
 }
@@ -328,12 +359,15 @@ static inline struct get *begin(struct op *op, unsigned how)
 	g->key_bytes = op->key_bytes;
 	g->hash = op->hash;
 	g->begun_ns = op->begun_ns;
+	g->reign = grant_reign(&g->table->grant);
 	g->allocate = how & GET_ALLOCATES;
 	g->locked = how & GET_LOCKED;
+	g->exists = how & GET_EXISTS;
 	g->mark_clear = g->from_mirror = g->index_read = g->accept_prepared = g->untold = false;
 	g->attempts = g->torn = g->lost = g->tried_count = g->other_count = 0;
 	memset(g->cut, 0, sizeof g->cut);
-	g->length = g->posted = 0;
+	g->length = 0;
+	g->direct = false;
 	return g;
 }
 
@@ -342,7 +376,7 @@ static void start(struct op *op, unsigned how)
 	struct get *g = begin(op, how);
 
 	op->engine->counters.gets++;
-	if (op->engine->options->get == KVD_GET_MESSAGE && !g->locked) {
+	if (op->engine->get == KVD_GET_MESSAGE && !g->locked) {
 		g->index_read = true; /* by kvd */
 		send_get(op, wants_head(op));
 		return;
@@ -364,17 +398,19 @@ int get_start(struct op *op, unsigned how, const struct iovec *iov, int count)
 	return rc;
 }
 
-void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, bool complete)
+void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, uint64_t reign,
+		bool complete)
 {
 	struct get *g = begin(op, how);
 
+	g->reign = reign;
 	lookup_locate(g);
 	g->begun_ns = 0; /* the call began earlier; when is not known */
 	g->from_mirror = true;
 	g->direct = false;
 	g->word = word;
 	g->step = READ_ITEM;
-	g->length = g->posted = bytes;
+	g->length = bytes;
 	if (complete)
 		advance(op);
 	else
@@ -406,7 +442,7 @@ static void got_head(struct op *op, const struct wire_reply *r)
 	if (r->value_bytes && r->value_bytes <= op->value.bytes)
 		send_get(op, false); /* it has become shorter */
 	else
-		op_done(op, r->value_bytes ? KVD_ESPACE : KVD_OK);
+		op_done(op, r->value_bytes ? no_room(op) : KVD_OK);
 }
 
 static void got_value(struct op *op, const struct wire_reply *r, const uint8_t *value)
@@ -421,6 +457,11 @@ static void reply(struct op *op, const uint8_t *payload)
 	const struct wire_reply *r = &op->out.reply;
 	struct get *g = get_of(op);
 
+	/* A primary that found its lease over says so, too. */
+	if (r->status == WIRE_EBUSY && message_put_off(op))
+		return;
+	if (request_is_moved(op))
+		return;
 	if (r->status != WIRE_OK) {
 		op_done(op, request_result(op->engine, op->key_bytes, r->status));
 	} else if (g->asked_head) {
@@ -439,7 +480,18 @@ static void reply(struct op *op, const uint8_t *payload)
 	}
 }
 
-const struct op_class get_class = { .advance = advance, .reply = reply };
+/* On another connection, from the beginning. */
+static void resume(struct op *op)
+{
+	const struct get *g = get_of(op);
+	unsigned how = (g->allocate ? GET_ALLOCATES : 0) | (g->exists ? GET_EXISTS : 0);
+
+	pieces_release(&op->value, op->engine->registrar.verbs);
+	drop_allocated(op);
+	start(op, how);
+}
+
+const struct op_class get_class = { .advance = advance, .reply = reply, .resume = resume };
 
 /* The touch is answered, or the GET that follows it. */
 static void reply_touched(struct op *op, const uint8_t *payload)
@@ -451,6 +503,8 @@ static void reply_touched(struct op *op, const uint8_t *payload)
 		return;
 	}
 	request_learn(op, payload);
+	if (r->status == WIRE_EBUSY && message_put_off(op))
+		return;
 	op->out.version = r->version;
 	if (r->status == WIRE_OK)
 		start(op, GET_PLAIN);
@@ -478,8 +532,10 @@ int get_start_touched(struct op *op, const struct wire_request *touch, const str
 
 struct get *gets_new(struct engine *e)
 {
-	struct get *gets = calloc(e->depth, sizeof *gets);
+	struct get *gets = aligned_alloc(_Alignof(struct get), e->depth * sizeof *gets);
 
+	if (gets)
+		memset(gets, 0, e->depth * sizeof *gets);
 	for (unsigned i = 0; gets && i < e->depth; i++) {
 		struct op *op = &e->ops[i];
 		op->own = &gets[i];

@@ -21,6 +21,7 @@ enum get_how {
 	GET_PLAIN = 0,
 	GET_ALLOCATES = 1, /* memory for the value: outcome.allocated */
 	GET_LOCKED = 2,    /* by the holder of the key's lock */
+	GET_EXISTS = 4,    /* whether there is a value: it is KVD_OK without room for it */
 };
 
 extern const struct op_class get_class;
@@ -38,7 +39,8 @@ int get_start(struct op *op, unsigned how, const struct iovec *iov, int count);
 int get_start_touched(struct op *op, const struct wire_request *touch, const struct iovec *iov,
 		      int count);
 /* The READ of the item that this entry of the mirror names, of so many bytes, has been
- * posted for it, and perhaps is complete. */
-void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, bool complete);
+ * posted for it, in that reign, and perhaps is complete. */
+void get_resume(struct op *op, unsigned how, uint64_t word, uint64_t bytes, uint64_t reign,
+		bool complete);
 
 #endif

@@ -32,10 +32,57 @@ void item_plan_direct(struct get *g)
 	uint64_t head = get_head_bytes(g), room = g->length - head;
 
 	g->direct = true;
+	g->summed = false;
+	g->posted = g->arrived = 0;
+	g->parts_posted = g->parts_arrived = 0;
 	if (head + g->value->bytes <= layout_len_decode(code - 1))
 		g->length = head;
 	else if (g->value->bytes < room)
 		g->length = head + g->value->bytes;
+}
+
+uint32_t item_next_part(const struct get *g)
+{
+	uint64_t left = g->length - g->posted;
+
+	if (g->parts_posted - g->parts_arrived == PARTS_MAX)
+		return 0;
+	return (uint32_t)(left < PART_BYTES ? left : PART_BYTES);
+}
+
+void item_part_posted(struct get *g, uint32_t bytes)
+{
+	g->part_bytes[g->parts_posted++ % PARTS_MAX] = bytes;
+	g->posted += bytes;
+}
+
+/* What of the item's bytes `from` to `to` is value, by the head that came first. */
+static void sum_part(struct get *g, uint64_t from, uint64_t to)
+{
+	uint64_t head = get_head_bytes(g), bytes = layout_value_bytes(get_item(g)->lengths);
+	uint64_t end = head + (bytes < g->value->bytes ? bytes : g->value->bytes);
+
+	if (from < head)
+		from = head;
+	if (to > end)
+		to = end;
+	if (from < to)
+		pieces_add(g->value, from - head, to - from, &g->sum);
+}
+
+/* The first part has all of the head.  What came in one part verify.c hashes. */
+void item_part_arrived(struct get *g)
+{
+	uint32_t bytes = g->part_bytes[g->parts_arrived++ % PARTS_MAX];
+	uint64_t from = g->arrived;
+
+	g->arrived += bytes;
+	if (!from && bytes < g->length) {
+		hash_item_begin(&g->sum, get_item(g), g->key_bytes);
+		g->summed = true;
+	}
+	if (g->summed)
+		sum_part(g, from, g->arrived);
 }
 
 enum step item_again(struct get *g)
@@ -53,6 +100,14 @@ static enum step pinned_again(struct get *g)
 	return ++g->torn > TORN_MAX ? ASK : READ_PINNED;
 }
 
+/* A change looked at the item while it lived, perhaps, and has yet to take effect. */
+static bool is_looked_at(const struct get *g)
+{
+	return (get_item(g)->state & LAYOUT_PENDING) || g->step != READ_ITEM;
+}
+
+/* An item whose time is over under a change is no answer: where the change asked whether the
+ * key is there, it was, and will be. */
 enum step item_got_live(struct get *g)
 {
 	const struct clock *c = &g->table->clock;
@@ -64,7 +119,9 @@ enum step item_got_live(struct get *g)
 		v = clock_slept(c, boot_ns, now_ns) ? CLOCK_UNSURE
 						    : clock_judge(c, expiry_ms, g->begun_ns, now_ns);
 	}
-	return v == CLOCK_LIVE ? DELIVER : v == CLOCK_EXPIRED ? ABSENT : ASK;
+	if (v == CLOCK_EXPIRED && !is_looked_at(g))
+		return ABSENT;
+	return v == CLOCK_LIVE ? DELIVER : ASK;
 }
 
 /* Deleted: that counts where the entry was READ since the call began. */

@@ -9,6 +9,11 @@
 bool item_plan(struct get *g);
 /* The same of one whose value goes straight into the caller's memory. */
 void item_plan_direct(struct get *g);
+/* How much of that is to be READ next: 0, there are enough parts in flight, or it is all. */
+uint32_t item_next_part(const struct get *g);
+/* So much was posted; it has arrived, in the order in which it was posted. */
+void item_part_posted(struct get *g, uint32_t bytes);
+void item_part_arrived(struct get *g);
 
 /* The READ of the item again; START_OVER after too many. */
 enum step item_again(struct get *g);

@@ -149,9 +149,8 @@ static enum step no_entry(const struct get *g)
 	return g->untold ? ASK : g->doubt ? START_OVER : ABSENT;
 }
 
-uint64_t lookup_known(const struct remote_table *t, const void *key, size_t key_bytes)
+uint64_t lookup_known(const struct remote_table *t, struct hash h)
 {
-	const struct hash h = hash_key(t->welcome.hash_seed, key, key_bytes);
 	const struct layout_view v =
 		layout_view(atomic_load_explicit(t->buckets, memory_order_relaxed));
 	const uint64_t bucket[2] = { layout_bucket_of(h.a, layout_view_epoch(&v, h.a)),

@@ -5,8 +5,8 @@
 
 #include "client/get/state.h"
 
-/* The entry that the mirror has for the key where its buckets are now, or 0. */
-uint64_t lookup_known(const struct remote_table *table, const void *key, size_t key_bytes);
+/* The entry that the mirror has for a key of that hash where its buckets are now, or 0. */
+uint64_t lookup_known(const struct remote_table *table, struct hash hash);
 
 /* The addresses as this client knows the index, with nothing taken for fresh. */
 void lookup_locate(struct get *g);

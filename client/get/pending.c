@@ -18,6 +18,7 @@ static void plan_updating(struct get *g, uint64_t scratch)
 
 	if (whole)
 		g->direct = false;
+	g->summed = false; /* it was with another head */
 	get_add_read(g, scratch + offsetof(struct layout_scratch, item), g->memory->item,
 		     whole ? (uint32_t)g->length : get_head_bytes(g));
 }

@@ -57,6 +57,13 @@ static inline bool step_reads_item(enum step step)
 #define READS_MAX 2u
 #define TRIED_MAX 8u
 
+/*
+ * A long item is READ in parts, several of them in flight.  Each is hashed when it has
+ * arrived, while it is in the processor's cache and the next ones come.
+ */
+#define PART_BYTES (256u << 10)
+#define PARTS_MAX 4u /* in flight, of an item */
+
 /* READs to be posted with one doorbell. */
 struct reads {
 	unsigned count;
@@ -79,8 +86,10 @@ struct get {
 	uint32_t key_bytes;
 	struct hash hash;
 	uint64_t begun_ns;
+	uint64_t reign;  /* in which alone what is READ counts: look_counts() */
 	bool allocate;   /* memory for the value is to be made */
 	bool locked;     /* by the holder of the key's lock */
+	bool exists;     /* no value is wanted */
 	bool asked_head; /* of kvd: only version and length */
 	unsigned lost;   /* items that kvd pinned, and that were gone before they were READ */
 	enum step step;  /* the READs that are out, or whose bytes are looked at */
@@ -114,6 +123,10 @@ struct get {
 	uint64_t word;   /* its entry */
 	uint64_t length; /* of its READ */
 	uint64_t posted; /* of that */
+	uint64_t arrived;
+	uint32_t part_bytes[PARTS_MAX]; /* in flight, by their number; of a direct one */
+	uint32_t parts_posted, parts_arrived;
+	bool summed;     /* `sum` is of what has arrived, with the head that it came with */
 	bool direct;     /* its value is READ into `value` */
 	unsigned torn;   /* READs of it again */
 	uint64_t cut[4]; /* the head of one that is longer than the caller's buffer */
@@ -122,6 +135,8 @@ struct get {
 	uint64_t held_word; /* the new item's entry */
 	uint64_t held_version; /* of the new item, the old one, or the one that kvd pinned */
 	bool accept_prepared;
+
+	struct hash_stream sum; /* last: few GETs use it */
 };
 
 static inline uint64_t get_hash(const struct get *g, unsigned i)

@@ -32,17 +32,21 @@ struct engine {
 	struct remote_table table;
 	struct registrar registrar;
 	const struct kvd_options *options; /* the client's */
+	int get; /* KVD_GET_*: as there, or as kvd says */
 
 	struct rdma_event_channel *channel;
 	struct ibv_comp_channel *comp;
-	int event_fd; /* of kvd_fd(), or -1 */
+	int event_fd;      /* of kvd_fd(), or -1 */
+	int timer_fd;      /* in its set, for pauses that end; or -1 */
+	uint64_t timer_ns; /* what it is set to; 0: nothing */
 	struct ibv_cq *cq;
 	unsigned events; /* of it that are to be acknowledged */
 	struct ibv_qp *qp;
 	uint32_t inline_bytes;
 	uint32_t message_bytes_max; /* of a READ */
 
-	struct ibv_mr *memory_mr; /* of the operations and what is received */
+	struct ibv_mr *memory_mr; /* of the operations, what is received, and `look` */
+	struct layout_lease *look; /* what a look brings */
 	uint32_t rx_count;
 	uint8_t *rx; /* RX_STRIDE_BYTES each */
 
@@ -61,7 +65,16 @@ struct engine {
 	struct op *free_ops;
 	struct op *done, **done_end;
 	uint32_t in_flight;
+	uint32_t adrift;   /* of them, those without a connection: operation.h */
+	bool may_drift;    /* the call may wait for another connection */
+	bool is_resuming;
+	unsigned follows;     /* to a primary that was not there, or not one, in short order */
+	uint64_t followed_ns; /* the last time */
+	unsigned silences;    /* of kvd, since it answered last */
+	uint64_t patience_ns; /* with a cluster's primary that does not answer; 0: as long as a call takes */
+	uint64_t reign;    /* of a cluster's primary, as the connection began; 0: it served not, or none */
 	uint32_t next_request;
+	uint64_t later_ns;           /* when the first pause ends (message.h); 0: there is none */
 	uint64_t secret;             /* of receipts */
 	struct kvd_receipt *receipt; /* the caller's, or NULL */
 

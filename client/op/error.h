@@ -19,6 +19,8 @@ struct health {
 	bool connected;
 	bool broken; /* to be torn down, and connected again before the next use */
 	int broken_code;
+	bool silent; /* it was found broken as kvd did not answer: another address may be better */
+	bool moved; /* kvd is of a cluster, and another one serves: nothing more is sent there */
 	struct err lost;  /* how the last connection ended; "": there is one, or never was */
 	bool device_lost; /* it was taken away: nothing of it may be kept */
 	int notice;       /* enum wire_notice: the last that kvd gave, or 0 */
@@ -36,6 +38,12 @@ struct health {
 static inline bool health_is_good(const struct health *h)
 {
 	return h->connected && !h->broken;
+}
+
+/* And what changes or reads something may be sent there. */
+static inline bool health_is_usable(const struct health *h)
+{
+	return h->connected && !h->broken && !h->moved;
 }
 
 /* Marks the connection broken, for the first reason that is given.  `code`. */

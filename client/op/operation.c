@@ -149,11 +149,13 @@ void ops_abort(struct engine *e)
 	int code = e->health.broken_code;
 
 	e->wr_count = 0;
+	e->later_ns = 0;
 	for (uint32_t i = 0; i < e->depth; i++) {
 		struct op *op = &e->ops[i];
-		if (op->phase == PHASE_FREE || op->done)
+		if (op->phase == PHASE_FREE || op->phase == PHASE_ADRIFT || op->done)
 			continue;
-		bool unknown = op->class->changes &&
+		/* One that is to be posted again had no effect. */
+		bool unknown = op->class->changes && op->phase != PHASE_LATER &&
 			       (code == KVD_ECONNECT || code == KVD_ETIMEDOUT);
 		op_done(op, op->ended ? op->out.result : unknown ? KVD_EUNKNOWN : code);
 	}
@@ -198,4 +200,151 @@ bool ops_take_done(struct engine *e, struct kvd_completion *c)
 				      .signs = (int)layout_signs(op->out.expiry) };
 	op_free(op);
 	return true;
+}
+
+/* ------------------------------------------------------------------ adrift */
+
+static void set_adrift(struct op *op, bool is_unsettled)
+{
+	op->phase = PHASE_ADRIFT;
+	op->is_unsettled = is_unsettled;
+	op->reads = 0;
+	op->engine->adrift++;
+}
+
+bool op_drift(struct op *op)
+{
+	if (!op->engine->may_drift || !op->class->resume)
+		return false;
+	set_adrift(op, false);
+	return true;
+}
+
+void ops_drift(struct engine *e)
+{
+	uint64_t now = clock_ns();
+	int code = e->health.broken_code;
+	/* A device that was taken away takes with it what is registered. */
+	bool may = (code == KVD_ECONNECT || code == KVD_ETIMEDOUT) && !e->health.device_lost;
+
+	for (uint32_t i = 0; i < e->depth && may; i++) {
+		struct op *op = &e->ops[i];
+
+		if (op->phase == PHASE_FREE || op->phase == PHASE_ADRIFT || op->done || op->ended ||
+		    !op->class->resume || op->deadline_ns <= now)
+			continue;
+		/* One that is to be posted again had no effect. */
+		set_adrift(op, op->class->changes && op->phase != PHASE_LATER);
+	}
+	ops_abort(e);
+	if (!may)
+		ops_end_adrift(e, code);
+}
+
+struct op *ops_next_unsettled(const struct engine *e)
+{
+	for (uint32_t i = 0; i < e->depth; i++)
+		if (e->ops[i].phase == PHASE_ADRIFT && e->ops[i].is_unsettled)
+			return &e->ops[i];
+	return NULL;
+}
+
+const struct kvd_receipt *op_receipt(const struct op *op)
+{
+	return &op->out.sent;
+}
+
+uint64_t op_deadline_ns(const struct op *op)
+{
+	return op->deadline_ns;
+}
+
+void op_had_no_effect(struct op *op)
+{
+	op->is_unsettled = false;
+}
+
+static void leave_adrift(struct op *op)
+{
+	op->phase = PHASE_BUSY;
+	op->engine->adrift--;
+}
+
+void op_end_adrift(struct op *op, int result, uint64_t version, size_t value_bytes, int64_t number)
+{
+	leave_adrift(op);
+	op->out.version = version;
+	op->out.bytes = value_bytes;
+	op->out.number = number;
+	op_done(op, result);
+}
+
+void ops_send_adrift(struct engine *e)
+{
+	for (uint32_t i = 0; i < e->depth; i++) {
+		struct op *op = &e->ops[i];
+
+		if (op->phase != PHASE_ADRIFT)
+			continue;
+		leave_adrift(op);
+		op->class->resume(op);
+	}
+}
+
+static void end_adrift(struct op *op, int code)
+{
+	bool is_unsettled = op->is_unsettled;
+
+	leave_adrift(op);
+	op_done(op, is_unsettled ? KVD_EUNKNOWN : code);
+}
+
+void ops_end_adrift(struct engine *e, int code)
+{
+	for (uint32_t i = 0; i < e->depth && e->adrift; i++)
+		if (e->ops[i].phase == PHASE_ADRIFT)
+			end_adrift(&e->ops[i], code ? code : KVD_ECONNECT);
+}
+
+void ops_end_late(struct engine *e, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < e->depth && e->adrift; i++)
+		if (e->ops[i].phase == PHASE_ADRIFT && e->ops[i].deadline_ns <= now_ns)
+			end_adrift(&e->ops[i], KVD_ETIMEDOUT);
+}
+
+void ops_take_out(struct engine *e, const struct op *op)
+{
+	struct op **at = &e->done;
+
+	while (*at && *at != op)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = op->next;
+	if (!*at)
+		e->done_end = at;
+}
+
+struct op *ops_stash_done(struct engine *e)
+{
+	struct op *done = e->done;
+
+	ops_forget_done(e);
+	return done;
+}
+
+void ops_restore_done(struct engine *e, struct op *done)
+{
+	struct op **end_of = &done;
+
+	if (!done)
+		return;
+	while (*end_of)
+		end_of = &(*end_of)->next;
+	*end_of = e->done;
+	if (e->done)
+		end_of = e->done_end;
+	e->done = done;
+	e->done_end = end_of;
 }

@@ -13,6 +13,7 @@
 #include "common/err.h"
 
 struct engine;
+struct kvd_receipt;
 struct op;
 
 #define OPS_MAX 256u /* a power of two; an operation's place in its request ids */
@@ -26,6 +27,8 @@ struct op_class {
 	void (*reply)(struct op *op, const uint8_t *payload); /* op->out.reply is set */
 	bool detached; /* nobody waits for it: its end frees it */
 	bool changes;  /* if its connection is lost, nobody knows whether it happened */
+	/* Goes on, or once more, on another connection; NULL: it ends with the one that it had. */
+	void (*resume)(struct op *op);
 };
 
 /* 0, or KVD_E* with *err: it is no key. */
@@ -35,7 +38,8 @@ int check_key(struct err *err, const void *key, size_t key_bytes);
  * memory. */
 bool ops_new(struct engine *e, struct op_memory *memory);
 void ops_delete(struct engine *e);
-/* Ends every operation of a broken connection, after its queue pair is gone. */
+/* Ends every operation of a broken connection, after its queue pair is gone; not those that are
+ * adrift. */
 void ops_abort(struct engine *e);
 /* How many in flight are detached. */
 uint32_t ops_detached(const struct engine *e);
@@ -63,5 +67,35 @@ void op_done(struct op *op, int result);
 void op_finish(struct op *op);
 /* Of one that is done; until the next op_new(). */
 const struct outcome *op_outcome(const struct op *op);
+
+/* ------------------------------------------------------------------ adrift */
+/*
+ * Operations without a connection: theirs was lost before they were answered, or another member
+ * of a cluster has to be asked.  They go on when there is a connection again.  Of a change that
+ * was sent it has to be known first what became of it (it is "unsettled").
+ */
+
+/* The queue pair is gone: who can go on is adrift, others end as by ops_abort(). */
+void ops_drift(struct engine *e);
+/* It was refused, and had no effect: false, unless somebody will take care of it. */
+bool op_drift(struct op *op);
+
+struct op *ops_next_unsettled(const struct engine *e);
+const struct kvd_receipt *op_receipt(const struct op *op);
+uint64_t op_deadline_ns(const struct op *op);
+void op_had_no_effect(struct op *op);
+void op_end_adrift(struct op *op, int result, uint64_t version, size_t value_bytes,
+		   int64_t number);
+/* All go on; none is unsettled. */
+void ops_send_adrift(struct engine *e);
+/* All end: with KVD_EUNKNOWN, if they are unsettled, or that code.  Those whose time is over. */
+void ops_end_adrift(struct engine *e, int code);
+void ops_end_late(struct engine *e, uint64_t now_ns);
+
+/* It is none of those that nobody took yet: who waits for it takes it. */
+void ops_take_out(struct engine *e, const struct op *op);
+/* Completed ones that nobody took yet, out of the way of calls that wait. */
+struct op *ops_stash_done(struct engine *e);
+void ops_restore_done(struct engine *e, struct op *done);
 
 #endif

@@ -12,6 +12,8 @@ enum phase {
 	PHASE_FREE,
 	PHASE_BUSY,  /* READs are out, or an atomic; or it is about to begin */
 	PHASE_REPLY, /* a message is out */
+	PHASE_LATER, /* kvd was too busy for it: it will be posted again */
+	PHASE_ADRIFT, /* its connection is gone, it is not: operation.h */
 };
 
 struct engine;
@@ -22,6 +24,7 @@ struct op {
 	uint32_t index;
 	const struct op_class *class;
 	enum phase phase;
+	bool is_unsettled; /* adrift, and it may have happened */
 	bool ended; /* answered, but its SEND is not complete */
 	bool done;
 	void *tag;
@@ -30,8 +33,13 @@ struct op {
 	uint64_t begun_ns;
 	uint64_t deadline_ns;
 	uint64_t sent_ns;
+	uint64_t asked_ns; /* the same by the clock of leases: grant_clock_ns() */
 	uint32_t request_id;
-	uint32_t reads; /* completions that it waits for */
+	uint32_t message_bytes;
+	bool gathers;      /* and the value behind it */
+	uint32_t refusals; /* by a busy kvd, as far as they lengthen the pause */
+	uint64_t again_ns; /* the end of the pause */
+	uint32_t reads;    /* completions that it waits for */
 
 	uint8_t key[KVD_KEY_BYTES_MAX];
 	uint32_t key_bytes;

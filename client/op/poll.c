@@ -3,8 +3,11 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/timerfd.h>
 
 #include "client/op/engine.h"
+#include "client/op/look.h"
+#include "client/op/message.h"
 #include "client/op/operation.h"
 #include "client/op/operation_impl.h"
 #include "client/op/post.h"
@@ -72,6 +75,9 @@ static void got_reply(struct engine *e, const uint8_t *message, uint32_t bytes, 
 		return;
 	}
 	clock_learn(&e->table.clock, reply->clock_ms, op->sent_ns, now);
+	if (e->table.grant.is_told)
+		grant_told(&e->table.grant, reply->lease_ms, op->asked_ns);
+	e->silences = 0;
 	op->phase = PHASE_BUSY;
 	op->out.reply = *reply;
 	op->out.payload_bytes = bytes - (uint32_t)sizeof *reply;
@@ -110,6 +116,8 @@ static void completed(struct engine *e, const struct ibv_wc *wc, uint64_t now)
 			op->class->advance(op);
 		else if (!op->reads)
 			op_done(op, op->out.result);
+	} else if ((wc->wr_id & 0xffff) == LOOK_INDEX) {
+		look_seen(e);
 	}
 }
 
@@ -174,6 +182,13 @@ static void look_at_cm(struct engine *e)
 			    e->health.peer, words);
 }
 
+/* Changes that kvd was too busy for. */
+static void look_for_later(struct engine *e)
+{
+	if (e->later_ns && health_is_good(&e->health))
+		messages_look(e, clock_ns());
+}
+
 /* The channel does not block: false if it has no event. */
 static bool take_event(struct engine *e)
 {
@@ -194,6 +209,9 @@ static void sleep_until(struct engine *e, uint64_t until_ns)
 	struct pollfd fds[2] = { { .fd = e->comp->fd, .events = POLLIN },
 				 { .fd = e->channel->fd, .events = POLLIN } };
 	uint64_t now = clock_ns();
+
+	if (e->later_ns && e->later_ns < until_ns)
+		until_ns = e->later_ns;
 	uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
 
 	if (ibv_req_notify_cq(e->cq, 0) || engine_take(e) != 0)
@@ -206,10 +224,23 @@ static void sleep_until(struct engine *e, uint64_t until_ns)
 		look_at_cm(e);
 }
 
+/* The descriptor of kvd_fd() is readable once the first pause is over. */
+static void arm_timer(struct engine *e)
+{
+	const struct itimerspec at = { .it_value = { (time_t)(e->later_ns / 1000000000),
+						     (long)(e->later_ns % 1000000000) } };
+
+	if (e->timer_fd < 0 || e->timer_ns == e->later_ns)
+		return;
+	if (!timerfd_settime(e->timer_fd, TFD_TIMER_ABSTIME, &at, NULL))
+		e->timer_ns = e->later_ns;
+}
+
 void engine_arm(struct engine *e)
 {
 	int n = 0;
 
+	look_for_later(e);
 	engine_flush(e);
 	if (e->health.connected && !e->health.broken) {
 		while (take_event(e))
@@ -222,6 +253,7 @@ void engine_arm(struct engine *e)
 			break;
 		n = ibv_req_notify_cq(e->cq, 0) ? -1 : engine_take(e);
 	} while (n > 0);
+	arm_timer(e);
 }
 
 /* An operation that takes too long ends the session: its fate is open. */
@@ -229,7 +261,8 @@ static void check_deadlines(struct engine *e, uint64_t now)
 {
 	for (uint32_t i = 0; i < e->depth; i++) {
 		const struct op *op = &e->ops[i];
-		if (op->phase != PHASE_FREE && !op->done && op->deadline_ns <= now) {
+		if (op->phase != PHASE_FREE && op->phase != PHASE_ADRIFT && !op->done &&
+		    op->deadline_ns <= now) {
 			health_fail(&e->health, KVD_ETIMEDOUT, "%s did not answer within %d ms",
 				    e->health.peer, e->options->timeout_ms);
 			return;
@@ -237,14 +270,37 @@ static void check_deadlines(struct engine *e, uint64_t now)
 	}
 }
 
+/*
+ * A cluster's primary that is silent may be frozen, or cut off, and another one serve: who asks
+ * elsewhere finds out.  It is asked again all the same, with twice the patience.
+ */
+static void check_patience(struct engine *e, uint64_t now)
+{
+	for (uint32_t i = 0; i < e->depth && e->patience_ns && !e->health.broken; i++) {
+		const struct op *op = &e->ops[i];
+		/* A long value takes its time. */
+		if (op->phase != PHASE_REPLY || op->done || op->value.registered ||
+		    now < op->sent_ns + e->patience_ns)
+			continue;
+		e->silences++;
+		e->health.silent = true;
+		health_fail(&e->health, KVD_ECONNECT, "%s is silent", e->health.peer);
+	}
+}
+
 /* What no completion tells. */
 static void look_around(struct engine *e, uint64_t now)
 {
+	if (e->later_ns && now >= e->later_ns) {
+		messages_look(e, now);
+		engine_flush(e);
+	}
 	if (now - e->last_cm_look_ns <= CM_LOOK_NS)
 		return;
 	e->last_cm_look_ns = now;
 	look_at_cm(e);
 	check_deadlines(e, now);
+	check_patience(e, now);
 }
 
 int engine_look(struct engine *e)
@@ -274,8 +330,10 @@ static int poll_until(struct engine *e, uint64_t until_ns, uint64_t wait_ns)
 	unsigned polls = policy == KVD_POLL_EVENT ? 1 : SPIN_POLLS;
 	bool spinning = false, slept = false;
 
+	look_for_later(e);
 	engine_flush(e);
-	while (!e->done && !e->health.broken && e->in_flight) {
+	while (!e->done && !e->health.broken && e->in_flight > e->adrift &&
+	       !(e->may_drift && e->health.moved)) {
 		int n = poll_for_a_while(e, polls);
 		if (n > 0) {
 			spinning = false;
@@ -290,7 +348,7 @@ static int poll_until(struct engine *e, uint64_t until_ns, uint64_t wait_ns)
 			spin_start(&e->spin, now);
 		spinning = true;
 		look_around(e, now);
-		if (now >= until_ns || e->health.broken)
+		if (now >= until_ns || e->health.broken || e->done)
 			break;
 		if (policy == KVD_POLL_EVENT ||
 		    (policy == KVD_POLL_ADAPTIVE && !spin_again(&e->spin, start, now))) {
@@ -317,13 +375,16 @@ int engine_poll_for(struct engine *e, uint64_t wait_ns)
 
 int engine_await(struct engine *e, const struct op *op, const struct op *other)
 {
+	bool may_drift = e->may_drift;
 	int rc = 0;
 
-	/* They may be done: a fast GET goes on as an operation with its READ complete. */
-	ops_forget_done(e);
+	/* This connection answers them, also while it is to be left: they look where to. */
+	e->may_drift = false;
+	ops_forget_done(e); /* they may be done */
 	while (!rc && (!op->done || (other && !other->done))) {
 		rc = engine_poll(e, op->deadline_ns + 1000000000ull);
 		ops_forget_done(e);
 	}
+	e->may_drift = may_drift;
 	return rc;
 }

@@ -19,13 +19,12 @@ uint32_t engine_room(const struct engine *e)
 	return e->sq_depth - (uint32_t)(e->sq_posted - e->sq_done);
 }
 
-static struct ibv_send_wr *new_wr(struct op *op, bool awaited, bool signal)
+static struct ibv_send_wr *new_wr(struct engine *e, uint32_t index, bool awaited, bool signal)
 {
-	struct engine *e = op->engine;
 	struct ibv_send_wr *wr = &e->wr[e->wr_count];
 
 	*wr = (struct ibv_send_wr){
-		.wr_id = engine_wr_id(e, op->index, awaited),
+		.wr_id = engine_wr_id(e, index, awaited),
 		.sg_list = e->sge + (size_t)e->wr_count * e->sge_max,
 		.num_sge = 1,
 		.send_flags = signal ? IBV_SEND_SIGNALED : 0,
@@ -42,7 +41,7 @@ static void new_read(struct op *op, uint64_t remote, uint32_t rkey, uint32_t byt
 {
 	struct engine *e = op->engine;
 
-	*wr = new_wr(op, true, last);
+	*wr = new_wr(e, op->index, true, last);
 	(*wr)->opcode = IBV_WR_RDMA_READ;
 	(*wr)->wr.rdma.remote_addr = remote;
 	(*wr)->wr.rdma.rkey = rkey;
@@ -60,10 +59,22 @@ void op_read(struct op *op, uint64_t remote, uint32_t rkey, void *to, uint32_t b
 	wr->sg_list[0] = (struct ibv_sge){ (uintptr_t)to, bytes, op->engine->memory_mr->lkey };
 }
 
+void engine_read(struct engine *e, uint32_t index, uint64_t remote, void *to, uint32_t bytes)
+{
+	struct ibv_send_wr *wr = new_wr(e, index, false, true);
+
+	wr->sg_list[0] = (struct ibv_sge){ (uintptr_t)to, bytes, e->memory_mr->lkey };
+	wr->opcode = IBV_WR_RDMA_READ;
+	wr->wr.rdma.remote_addr = remote;
+	wr->wr.rdma.rkey = e->table.welcome.table_rkey;
+	e->counters.reads++;
+	e->counters.read_bytes += bytes;
+}
+
 void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired)
 {
 	struct engine *e = op->engine;
-	struct ibv_send_wr *wr = new_wr(op, true, true);
+	struct ibv_send_wr *wr = new_wr(e, op->index, true, true);
 
 	wr->sg_list[0] = (struct ibv_sge){ (uintptr_t)op->memory->small, 8, e->memory_mr->lkey };
 	wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
@@ -106,7 +117,8 @@ uint32_t op_read_item(struct op *op, uint64_t remote, uint32_t rkey, uint64_t fr
 void op_send(struct op *op, uint32_t bytes, bool gather)
 {
 	struct engine *e = op->engine;
-	struct ibv_send_wr *wr = new_wr(op, gather, gather || e->unsignaled + 1 >= SIGNAL_EVERY);
+	struct ibv_send_wr *wr = new_wr(e, op->index, gather,
+					gather || e->unsignaled + 1 >= SIGNAL_EVERY);
 	uint32_t covered = 0;
 
 	wr->sg_list[0] =

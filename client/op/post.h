@@ -26,6 +26,9 @@ void op_send(struct op *op, uint32_t bytes, bool gather);
  * lock behind it either may come first. */
 void op_cas(struct op *op, uint64_t remote, uint32_t rkey, uint64_t expected, uint64_t desired);
 
+/* A READ of the table that no operation waits for: `index` stands in its wr_id in the place of
+ * one.  `to` is of engine->memory_mr. */
+void engine_read(struct engine *e, uint32_t index, uint64_t remote, void *to, uint32_t bytes);
 /* How many work requests the send queue has room for. */
 uint32_t engine_room(const struct engine *e);
 /* Posts what was collected.  0, or KVD_E*: the connection is broken. */

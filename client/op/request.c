@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/op/engine.h"
+#include "client/op/message.h"
 #include "client/op/operation.h"
 #include "client/op/operation_impl.h"
 #include "client/op/post.h"
@@ -44,22 +45,10 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	uint32_t bytes = (uint32_t)sizeof *q + op->key_bytes;
 	bool gather = false;
 
-	op->phase = PHASE_REPLY;
-	op->sent_ns = clock_ns();
-	/* The slot, and a count, so that an answer to a former request is known. */
-	op->request_id = op->index + OPS_MAX * ++e->next_request;
 	*q = *ask;
-	q->request_id = op->request_id;
 	q->key_bytes = (uint16_t)op->key_bytes;
 	if (value_bytes)
 		q->value_bytes = (uint32_t)value_bytes;
-	if (op->class->changes) {
-		op->out.sent = (struct kvd_receipt){ e->table.welcome.instance,
-						     e->table.welcome.connection_id, e->secret,
-						     op->request_id };
-		if (e->receipt)
-			*e->receipt = op->out.sent;
-	}
 	memcpy(message + sizeof *q, op->key, op->key_bytes);
 	if (bytes + value_bytes > WIRE_MESSAGE_BYTES_MAX) {
 		int rc = offer(op, q, message + bytes);
@@ -72,8 +61,9 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	} else if (value_bytes) {
 		pieces_gather(&op->value, message + bytes);
 		bytes += (uint32_t)value_bytes;
+		e->counters.copied_bytes += value_bytes;
 	}
-	op_send(op, bytes, gather);
+	message_post(op, bytes, gather);
 	return 0;
 }
 
@@ -137,6 +127,10 @@ int request_result(struct engine *e, uint32_t key_bytes, uint64_t status)
 				    "more than 200 other keys share "
 				    "this one's place in kvd's index: somebody made them for "
 				    "it; delete those");
+	case WIRE_EELSEWHERE:
+		e->health.moved = true;
+		return request_fail(e, key_bytes, KVD_ECONNECT,
+				    "this member of a cluster does not serve: nothing was done");
 	case WIRE_ETOOBIG:
 		return request_fail(e, key_bytes, KVD_ETOOBIG,
 				    "the value would be over the "
@@ -201,11 +195,25 @@ void request_learn(struct op *op, const uint8_t *payload)
 	learn_news(op, payload);
 }
 
+bool request_is_moved(struct op *op)
+{
+	struct engine *e = op->engine;
+
+	if (op->out.reply.status != WIRE_EELSEWHERE)
+		return false;
+	request_result(e, op->key_bytes, WIRE_EELSEWHERE);
+	return op_drift(op);
+}
+
 static void change_reply(struct op *op, const uint8_t *payload)
 {
 	const struct wire_reply *r = &op->out.reply;
 
 	request_learn(op, payload);
+	if (r->status == WIRE_EBUSY && message_put_off(op))
+		return;
+	if (request_is_moved(op))
+		return;
 	op->out.version = r->version;
 	op->out.bytes = r->value_bytes;
 	op->out.number = (int64_t)r->value_bytes; /* of a WIRE_INCR */
@@ -232,7 +240,8 @@ static void sent(struct op *op)
 }
 
 const struct op_class call_class = { .advance = sent, .reply = call_reply };
-const struct op_class change_class = { .advance = sent, .reply = change_reply, .changes = true };
+const struct op_class change_class = { .advance = sent, .reply = change_reply, .changes = true,
+				       .resume = message_again };
 const struct op_class detached_class = { .advance = sent,
 					 .reply = detached_reply,
 					 .detached = true };

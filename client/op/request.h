@@ -9,6 +9,7 @@
 #ifndef CLIENT_OP_REQUEST_H
 #define CLIENT_OP_REQUEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,9 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 void request_tell(struct engine *engine, const struct wire_request *ask);
 /* One was submitted, and others may follow: kvd can begin while the caller makes them. */
 void request_submitted(const struct op *op);
+
+/* Another member of the cluster serves; and the operation is adrift then. */
+bool request_is_moved(struct op *op);
 
 /* What a change's reply tells of the index, for the mirror. */
 void request_learn(struct op *op, const uint8_t *payload);

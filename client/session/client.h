@@ -11,20 +11,19 @@
 #include "client/cache/directory.h"
 #include "client/cache/mirror.h"
 #include "client/kvd.h"
+#include "client/session/route.h"
 #include "common/addr.h"
 #include "common/auth/file.h"
 #include "common/rdma/device.h"
 #include "common/rdma/link.h"
 
-#define CLIENT_ADDRS_MAX 8u
+#define CLIENT_ADDRS_MAX 8u /* of a name */
 
 struct kvd_client {
 	struct kvd_options options;
-	struct addr addr; /* its text with the namespace; settled by the first session */
-	/* What else the server's name stands for, until that: session_connect(). */
-	struct addr others[CLIENT_ADDRS_MAX - 1];
-	unsigned other_count;
-	pthread_mutex_t settling; /* of addr and others; taken before `lock` */
+	struct route route;
+	pthread_mutex_t settling; /* one session connects first; taken before `lock` */
+	_Atomic bool is_settled;  /* one has */
 	uint64_t space;           /* space_number() of that */
 	struct device device;
 	const struct verbs *verbs;

@@ -11,8 +11,10 @@
 #include "client/session/device.h"
 #include "client/session/event.h"
 #include "client/session/hello.h"
+#include "client/session/session.h"
 #include "client/session/session_impl.h"
 #include "client/session/teardown.h"
+#include "client/session/where.h"
 #include "common/rdma/link.h"
 
 #define RD_ATOM_MAX 16
@@ -45,7 +47,7 @@ static int not_reached(struct kvd_session *s, const char *step, const char *word
 {
 	struct engine *e = &s->engine;
 	const struct verbs *v = e->registrar.verbs;
-	const struct addr *addr = &s->client->addr;
+	const struct addr *addr = &s->addr;
 	uint16_t port = ntohs(addr->sa.sa_family == AF_INET6 ? addr->v6.sin6_port : addr->v4.sin_port);
 	const char *to = e->health.peer;
 	char fabric[64];
@@ -123,21 +125,21 @@ static int resolve(struct kvd_session *s, uint64_t deadline_ns)
 		return err_set_errno(err, KVD_EDEVICE, errno, "fcntl");
 	if (v->create_id(e->channel, &s->id, s, RDMA_PS_TCP) || device_prepare(&c->device, s->id))
 		return err_set_errno(err, KVD_EDEVICE, errno, "can't create an RDMA id");
-	if (v->resolve_addr(s->id, NULL, &c->addr.sa, timeout))
+	if (v->resolve_addr(s->id, NULL, &s->addr.sa, timeout))
 		return err_set_errno(err, KVD_ECONNECT, errno, "resolving the address %s",
-				     c->addr.text);
+				     s->addr.text);
 	rc = wait_event(s, RDMA_CM_EVENT_ADDR_RESOLVED, "resolving the address", deadline_ns,
 			&ignored);
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&c->lock);
-	rc = device_check(&c->device, s->id, &c->addr, err);
+	rc = device_check(&c->device, s->id, &s->addr, err);
 	pthread_mutex_unlock(&c->lock);
 	if (rc)
 		return KVD_EDEVICE;
 	if (v->resolve_route(s->id, timeout))
 		return err_set_errno(err, KVD_ECONNECT, errno, "resolving the route to %s",
-				     c->addr.text);
+				     s->addr.text);
 	return wait_event(s, RDMA_CM_EVENT_ROUTE_RESOLVED, "resolving the route", deadline_ns,
 			  &ignored);
 }
@@ -227,18 +229,19 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 	return 0;
 }
 
-/* One attempt.  The peer's answers may be lost, and rdma_cm asks again after 4 s only. */
-int session_attempt(struct kvd_session *s, int timeout_ms)
+static int attempt(struct kvd_session *s, int timeout_ms)
 {
 	struct engine *e = &s->engine;
 	const struct verbs *v = e->registrar.verbs;
 	uint64_t deadline = clock_ns() + (uint64_t)timeout_ms * 1000000;
+	struct where where;
 	int rc;
 
 	s->attempt_ms = timeout_ms;
 
-	e->health.broken = false;
+	e->health.broken = e->health.moved = e->health.silent = false;
 	e->table.clock = (struct clock){ .known = false };
+	grant_not_needed(&e->table.grant);
 	e->sq_posted = e->sq_done = 0;
 	e->wr_count = e->unsignaled = 0;
 	held_forget(&e->held);
@@ -256,6 +259,9 @@ int session_attempt(struct kvd_session *s, int timeout_ms)
 	rc = event_attach(e);
 	if (!rc)
 		rc = hello_say(s);
+	/* Others may be primary later: who loses this one asks them. */
+	if (!rc && session_is_of_cluster(s))
+		rc = where_ask(s, false, &where);
 	if (rc)
 		session_disconnect(s);
 	else
@@ -263,48 +269,60 @@ int session_attempt(struct kvd_session *s, int timeout_ms)
 	return rc;
 }
 
-/* Nobody there, or no way there: another address of the same name may be better. */
+/* Nobody there, or no way there: another address may be better. */
 static bool may_be_elsewhere(int rc)
 {
 	return rc == KVD_ECONNECT || rc == KVD_EDEVICE;
 }
 
+/* The peer's answers may be lost, and rdma_cm asks again after 4 s only. */
+int session_attempt(struct kvd_session *s, int timeout_ms)
+{
+	struct route *r = &s->client->route;
+	int rc;
+
+	if (s->engine.health.silent)
+		route_failed(r, &s->addr);
+	route_present(r, &s->addr);
+	rc = attempt(s, timeout_ms);
+	if (!rc)
+		route_settled(r, &s->addr);
+	else if (may_be_elsewhere(rc))
+		route_failed(r, &s->addr);
+	return rc;
+}
+
 /*
- * Tries a name's addresses, each for its part of the time; the first that kvd answers
- * from is the client's from then on.  None: what is told is what the first one said.
- * The client's `settling` held.
+ * Tries each address, for its part of the time.  None answers: what is told is what the first
+ * one said.
  */
-static int settle(struct kvd_session *s)
+static int try_each(struct kvd_session *s)
 {
 	struct engine *e = &s->engine;
-	struct kvd_client *c = s->client;
-	struct addr first = c->addr;
-	int part_ms = c->options.timeout_ms / (int)(c->other_count + 1) + 1;
+	unsigned count = route_count(&s->client->route);
+	int timeout_ms = s->client->options.timeout_ms;
+	int part_ms = count > 1 ? timeout_ms / (int)count + 1 : timeout_ms;
 	int first_rc = session_attempt(s, part_ms), rc = first_rc;
 	struct err said = e->health.err;
 
-	for (unsigned i = 0; i < c->other_count && may_be_elsewhere(rc); i++) {
-		c->addr = c->others[i];
+	for (unsigned i = 1; i < count && may_be_elsewhere(rc); i++)
 		rc = session_attempt(s, part_ms);
-	}
-	if (!may_be_elsewhere(rc)) {
-		c->other_count = 0;
-		return rc;
-	}
-	c->addr = first;
-	e->health.err = said;
-	return first_rc;
+	if (may_be_elsewhere(rc))
+		e->health.err = said;
+	return may_be_elsewhere(rc) ? first_rc : rc;
 }
 
 int session_connect(struct kvd_session *s)
 {
 	struct kvd_client *c = s->client;
-	int rc = 0;
+	int rc;
 
+	if (atomic_load(&c->is_settled))
+		return try_each(s);
 	pthread_mutex_lock(&c->settling);
-	bool settled = !c->other_count;
-	if (!settled)
-		rc = settle(s);
+	rc = try_each(s);
+	if (!rc)
+		atomic_store(&c->is_settled, true);
 	pthread_mutex_unlock(&c->settling);
-	return settled ? session_attempt(s, c->options.timeout_ms) : rc;
+	return rc;
 }

@@ -14,7 +14,7 @@ struct kvd_session;
 
 /* 0 or KVD_E*, with the session's err set: of the first connection, */
 int session_connect(struct kvd_session *s);
-/* and of one attempt to make another. */
+/* and of one attempt to make another, at the route's present address. */
 int session_attempt(struct kvd_session *s, int timeout_ms);
 
 #endif

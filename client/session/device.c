@@ -98,7 +98,7 @@ int session_share_pd(struct kvd_session *s)
 			&e->health.err, KVD_EDEVICE,
 			"the route to %s leads to another device than before, where other sessions or "
 			"buffers of this client still are: end them",
-			c->addr.text);
+			s->addr.text);
 	if (!rc) {
 		e->registrar.pd = c->pd;
 		e->health.ctx = c->ctx;

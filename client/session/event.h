@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * event.h -- a session in an event loop: one descriptor for what the completion queue and
- * the connection have to tell, the same over reconnections.
+ * the connection have to tell, and for pauses that end; the same over reconnections.
  */
 #ifndef CLIENT_SESSION_EVENT_H
 #define CLIENT_SESSION_EVENT_H

@@ -12,6 +12,9 @@
 #include "client/session/session_impl.h"
 #include "client/session/wait.h"
 
+#define PATIENCE_NS 500000000ull
+#define DOUBLED_MAX 4u
+
 /* Another start of kvd: what was known of the old one's index is worth nothing. */
 static int learn_table(struct kvd_session *s, uint64_t buckets, bool *is_new)
 {
@@ -135,6 +138,7 @@ int hello_say(struct kvd_session *s)
 	struct wire_signed text;
 	struct auth_exchange x;
 	bool is_new;
+	unsigned silences = e->silences; /* the answer to this is no sign of a primary's */
 	int rc = check_users(s);
 
 	if (rc)
@@ -144,6 +148,7 @@ int hello_say(struct kvd_session *s)
 		fill_exchange(s, &hello, &text, &x);
 		auth_prove_client(&x, &c->secret, proof);
 	}
+	uint64_t asked_ns = clock_read_ns(CLOCK_BOOTTIME);
 	rc = request_start(op, &hello, &(struct iovec){ proof, sizeof proof },
 			   s->client->has_credentials);
 	if (!rc)
@@ -152,6 +157,14 @@ int hello_say(struct kvd_session *s)
 		rc = check_welcome(s, &x, proof, &out->reply, out->payload, out->payload_bytes);
 	if (rc)
 		return rc;
+	if (e->table.welcome.flags & WIRE_WELCOME_LEASE) {
+		grant_begin(&e->table.grant, e->table.welcome.reign);
+		grant_told(&e->table.grant, out->reply.lease_ms, asked_ns);
+	}
+	/* Of a cluster: the reign that this connection is of. */
+	e->reign = e->table.welcome.flags & WIRE_WELCOME_LEASE ? e->table.welcome.reign : 0;
+	e->silences = silences;
+	e->patience_ns = e->reign ? PATIENCE_NS << (silences < DOUBLED_MAX ? silences : DOUBLED_MAX) : 0;
 	e->health.role = role_name((enum role)e->table.welcome.role);
 	rc = learn_table(s, out->reply.buckets, &is_new);
 	if (!rc)

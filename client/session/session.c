@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/session/session.h"
 
+#include "client/session/client.h"
 #include "client/session/session_impl.h"
 
 struct engine *session_engine(struct kvd_session *s)
@@ -16,4 +17,14 @@ struct kvd_client *session_client(struct kvd_session *s)
 struct err *session_err(struct kvd_session *s)
 {
 	return &s->engine.health.err;
+}
+
+unsigned session_addresses(struct kvd_session *s)
+{
+	return route_count(&s->client->route);
+}
+
+bool session_is_of_cluster(const struct kvd_session *s)
+{
+	return s->engine.table.welcome.flags & WIRE_WELCOME_LEASE;
 }

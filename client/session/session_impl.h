@@ -4,6 +4,7 @@
 #define CLIENT_SESSION_SESSION_IMPL_H
 
 #include "client/op/engine.h"
+#include "common/addr.h"
 
 struct get;
 struct kvd_client;
@@ -15,7 +16,8 @@ struct kvd_session {
 	uint8_t *memory;  /* op_memory[depth], then receive buffers */
 	size_t memory_bytes;
 
-	int attempt_ms; /* what an attempt to connect may take */
+	struct addr addr; /* where it is, or tries to be */
+	int attempt_ms;   /* what an attempt to connect may take */
 	bool uses_pd;   /* of the client */
 	struct rdma_cm_id *id;
 	struct ibv_mr *held_mr;      /* of engine.held.page */

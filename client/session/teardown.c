@@ -41,3 +41,14 @@ void session_down(struct kvd_session *s)
 	session_disconnect(s);
 	ops_abort(&s->engine);
 }
+
+void session_drift(struct kvd_session *s)
+{
+	struct engine *e = &s->engine;
+
+	if (e->health.connected) /* to a cluster's member that serves no more */
+		health_fail(&e->health, KVD_ECONNECT, "%s is not the cluster's primary any more",
+			    e->health.peer);
+	session_disconnect(s);
+	ops_drift(e);
+}

@@ -9,5 +9,7 @@ struct kvd_session;
 void session_disconnect(struct kvd_session *s);
 /* The same, and then the end of all operations that are in flight. */
 void session_down(struct kvd_session *s);
+/* The same, but those that can go on with another connection wait for it. */
+void session_drift(struct kvd_session *s);
 
 #endif

@@ -8,8 +8,13 @@
 
 static int look_after(struct kvd_session *s, int rc)
 {
-	if (s->engine.health.broken)
+	struct engine *e = &s->engine;
+
+	/* It does not wait for another connection. */
+	if (e->health.broken || (e->adrift && !e->health.connected)) {
 		session_down(s);
+		ops_end_adrift(e, e->health.broken_code);
+	}
 	return s->engine.done ? 0 : rc;
 }
 
@@ -31,10 +36,17 @@ void session_arm(struct kvd_session *s)
 
 void session_run_both(struct kvd_session *s, struct op *op, struct op *other)
 {
-	if (!engine_await(&s->engine, op, other))
-		return;
-	session_down(s);
-	ops_forget_done(&s->engine);
+	struct op *done;
+
+	/* They may be done: a fast GET goes on as an operation with its READ complete. */
+	ops_take_out(&s->engine, op);
+	ops_take_out(&s->engine, other);
+	done = ops_stash_done(&s->engine);
+	if (engine_await(&s->engine, op, other)) {
+		session_down(s);
+		ops_forget_done(&s->engine);
+	}
+	ops_restore_done(&s->engine, done);
 }
 
 int session_run(struct kvd_session *s, struct op *op, const struct outcome **out)

@@ -17,7 +17,8 @@
  * What differs from a NIC, or is worth knowing:
  *  - RC, UC and UD queue pairs only; others fail with EOPNOTSUPP.  UC loses what the peer
  *    refuses, has no receive for, or is not there for, and nothing else.  UD the same, and
- *    what a receiver leaves no room for within a second; see sv_dropped().
+ *    what a receiver leaves no room for within a second; see sv_dropped().  The end of a UD
+ *    queue pair waits until what was posted is sent, or nothing was for a second.
  *  - A READ, WRITE or atomic on memory of sv_mem_alloc() runs no instruction of its
  *    owner, which may be stopped; and so does a SEND, as long as receives are
  *    posted and no more than 60 KiB or 256 messages of that sender wait to be taken.
@@ -101,7 +102,16 @@ void sv_ack_async_event(struct ibv_async_event *event);
 struct ibv_pd *sv_alloc_pd(struct ibv_context *context);
 int sv_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *sv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+/* Both keys stay as they are. */
+int sv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		int access);
+/* EBUSY: a window is bound to it. */
 int sv_dereg_mr(struct ibv_mr *mr);
+/* Memory windows, of type 1 and 2B.  ibv_alloc_mw() and the others find these through the
+ * context. */
+struct ibv_mw *sv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int sv_dealloc_mw(struct ibv_mw *mw);
+int sv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
 /* Completions */
 struct ibv_comp_channel *sv_create_comp_channel(struct ibv_context *context);
@@ -131,6 +141,12 @@ int sv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc 
 struct ibv_ah *sv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
 				    uint8_t port);
 int sv_destroy_ah(struct ibv_ah *ah);
+/* The queue pair gets what is sent to 0xffffff at the group's address, its own as well.  Needs
+ * /proc, to find the group's other members.  In up to 64 groups at once (ENOMEM); one that is in
+ * some can't be destroyed (EBUSY).  Waits up to a second for a process that sends to groups and
+ * doesn't answer.  The group's LID has no meaning here. */
+int sv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int sv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 /* How many datagrams for it were lost because no receive was posted, or nobody took what was
  * there for a second.  Any thread. */
 uint32_t sv_dropped(struct ibv_qp *qp);
@@ -172,6 +188,11 @@ int sv_listen(struct rdma_cm_id *id, int backlog);
 int sv_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int sv_reject(struct rdma_cm_id *id, const void *data, uint8_t bytes);
 int sv_disconnect(struct rdma_cm_id *id);
+/* Datagrams' ids only.  An address of IPv4 is a group's as RoCE v2 writes it. */
+int sv_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context);
+int sv_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+			 void *context);
+int sv_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr);
 int sv_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
 int sv_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int sv_ack_cm_event(struct rdma_cm_event *event);

@@ -18,6 +18,12 @@ struct head {
 	size_t bytes;
 };
 
+/* The text stays as it is: it is longer than most answers. */
+static void begin(struct head *h)
+{
+	h->bytes = 0;
+}
+
 static void add(struct head *h, const void *text, size_t bytes)
 {
 	size_t room = sizeof h->text - h->bytes - 2; /* for the line's end */
@@ -61,8 +67,9 @@ static void write_value(struct request *r, struct head *h, struct output *out)
 
 static void write_text(const char *text, struct output *out)
 {
-	struct head h = { .bytes = 0 };
+	struct head h;
 
+	begin(&h);
 	add_text(&h, text);
 	write_line(&h, out);
 }
@@ -71,8 +78,9 @@ static void write_text(const char *text, struct output *out)
 
 static void write_item(struct request *r, struct output *out)
 {
-	struct head h = { .bytes = 0 };
+	struct head h;
 
+	begin(&h);
 	add_text(&h, "VALUE ");
 	add(&h, r->key, r->key_bytes);
 	add_text(&h, " ");
@@ -88,8 +96,9 @@ static void write_item(struct request *r, struct output *out)
 
 static void write_number(const struct request *r, struct output *out)
 {
-	struct head h = { .bytes = 0 };
+	struct head h;
 
+	begin(&h);
 	add_number(&h, r->number);
 	write_line(&h, out);
 }
@@ -233,8 +242,9 @@ static const char *code_of(enum verb verb, enum outcome outcome)
 
 static void write_meta_number(struct request *r, struct head *h, struct output *out)
 {
-	struct head number = { .bytes = 0 };
+	struct head number;
 
+	begin(&number);
 	add_number(&number, r->number);
 	add_text(h, "VA ");
 	add_number(h, number.bytes);
@@ -245,9 +255,10 @@ static void write_meta_number(struct request *r, struct head *h, struct output *
 
 static void write_debug(const struct request *r, struct output *out)
 {
-	struct head h = { .bytes = 0 };
+	struct head h;
 	char tail[160];
 
+	begin(&h);
 	add_text(&h, "ME ");
 	add_key(&h, r);
 	add_text(&h, " exp=");
@@ -268,8 +279,9 @@ static bool is_silent(const struct request *r)
 
 static void write_meta(struct request *r, struct output *out)
 {
-	struct head h = { .bytes = 0 };
+	struct head h;
 
+	begin(&h);
 	if (is_silent(r))
 		return;
 	if (r->outcome == OUTCOME_OK && r->command.verb == VERB_META_DEBUG) {
@@ -293,8 +305,9 @@ static void write_meta(struct request *r, struct output *out)
 
 void answer_write(struct request *r, struct output *out)
 {
-	struct head h = { .bytes = 0 };
+	struct head h;
 
+	begin(&h);
 	switch (r->outcome) {
 	case OUTCOME_TEXT:
 		if (r->text && (!r->command.quiet || r->command.verb >= VERB_META_GET))

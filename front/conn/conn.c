@@ -14,6 +14,8 @@
 
 /* Turns of one connection before others have theirs. */
 #define TURNS_MAX 8u
+/* GETs of a loop that are on their way, before it looks which of them are there. */
+#define FLIGHT_MAX 32u
 
 static void conn_close(struct conn *c)
 {
@@ -173,14 +175,25 @@ bool conns_run(struct loop *loop)
 	return any;
 }
 
+/* Values that are on their way are sent before others are asked for: so they are still in the
+ * cache, and registered memory is enough for them.  The other events stay active. */
+static void pause_events(struct loop *loop)
+{
+	if (link_in_flight(loop->gets) >= FLIGHT_MAX)
+		event_base_loopbreak(loop->base);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct conn *c = arg;
 
 	(void)fd;
 	(void)what;
+	struct loop *loop = c->loop;
+
 	input_read(c);
-	run(c);
+	run(c); /* it may be gone then */
+	pause_events(loop);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)

@@ -9,6 +9,7 @@
 #include "front/conn/auth.h"
 #include "front/conn/execute.h"
 #include "front/conn/request.h"
+#include "front/conn/submit.h"
 
 /* The protocol's version, which clients look at; behind it what this is. */
 #define VERSION_TEXT "VERSION 1.6.18-kvfront-" PACKAGE_VERSION
@@ -73,13 +74,17 @@ bool special_answer(struct request *r)
 struct visit {
 	struct errand errand; /* first */
 	struct request *request;
-	char *json; /* of stats */
+	char *json;           /* of stats */
+	uint64_t at_unix_ms;  /* of a flush; 0: now */
 };
 
+/* As with memcached a flush takes the place of one that is pending. */
 static int run_flush(kvd_session *session, struct errand *errand)
 {
-	(void)errand;
-	return kvd_flush(session);
+	uint64_t at_unix_ms = ((struct visit *)errand)->at_unix_ms;
+	int rc = kvd_flush_at(session, at_unix_ms);
+
+	return rc < 0 || at_unix_ms ? rc : kvd_flush(session);
 }
 
 static int run_stats(kvd_session *session, struct errand *errand)
@@ -115,6 +120,7 @@ static void send_clerk(struct request *r)
 	v->errand.box = &r->loop->box;
 	v->errand.letter.open = back;
 	v->errand.run = is_stats ? run_stats : run_flush;
+	v->at_unix_ms = is_stats ? 0 : submit_unix_ms(r->command.exptime);
 	r->state = REQUEST_RUNS;
 	if (!clerk_send(r->loop->front->clerk, &v->errand)) {
 		free(v);
@@ -126,9 +132,7 @@ void special_start(struct request *r)
 {
 	if (r->command.verb == VERB_FLUSH)
 		count(r->loop, COUNTER_cmd_flush);
-	if (r->command.verb == VERB_FLUSH && r->command.exptime > 0)
-		request_end_text(r, "SERVER_ERROR not supported by this kvd");
-	else if (r->command.verb == VERB_FLUSH || r->command.verb == VERB_STATS)
+	if (r->command.verb == VERB_FLUSH || r->command.verb == VERB_STATS)
 		send_clerk(r);
 	else
 		execute_start(r);

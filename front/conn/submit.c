@@ -16,6 +16,18 @@ int64_t submit_seconds_left(int64_t exptime)
 	return exptime == 0 ? -1 : left < 0 ? 0 : left;
 }
 
+uint64_t submit_unix_ms(int64_t exptime)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (exptime <= 0 || (exptime > RELATIVE_S_MAX && exptime <= (int64_t)now.tv_sec))
+		return 0;
+	if (exptime > RELATIVE_S_MAX)
+		return (uint64_t)(exptime < UNIX_S_MAX ? exptime : UNIX_S_MAX) * 1000;
+	return (uint64_t)(exptime + now.tv_sec) * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static void set_condition(struct kvd_change *change, const struct request *r)
 {
 	const struct command *c = &r->command;

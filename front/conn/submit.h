@@ -10,5 +10,8 @@ int submit_step(kvd_session *session, struct ticket *ticket);
 
 /* The seconds that an exptime leaves from now on: -1 for ever, 0 it is over. */
 int64_t submit_seconds_left(int64_t exptime);
+/* The Unix time in milliseconds that an exptime says, at most KVD_UNIX_MS_MAX; 0: none that is
+ * still to come. */
+uint64_t submit_unix_ms(int64_t exptime);
 
 #endif

@@ -2,7 +2,6 @@
 #include "front/store/memory.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #define SMALL_ALL ((size_t)MEMORY_SMALL_BYTES * MEMORY_SMALL_COUNT)
 #define LARGE_ALL ((size_t)MEMORY_LARGE_BYTES * MEMORY_LARGE_COUNT)
@@ -29,38 +28,31 @@ static uint8_t *pop(struct piece **list)
 	return (uint8_t *)p;
 }
 
-int memory_init(struct memory *m, struct memory_budget *budget)
+void memory_init(struct memory *m, struct memory_budget *budget)
 {
 	*m = (struct memory){ .budget = budget };
-	m->arena = mmap(NULL, SMALL_ALL + LARGE_ALL, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (m->arena == MAP_FAILED) {
-		m->arena = NULL;
-		return -1;
-	}
-	for (size_t i = MEMORY_SMALL_COUNT; i-- > 0;)
-		push(&m->small, m->arena + i * MEMORY_SMALL_BYTES);
-	for (size_t i = MEMORY_LARGE_COUNT; i-- > 0;)
-		push(&m->large, m->arena + SMALL_ALL + i * MEMORY_LARGE_BYTES);
-	return 0;
 }
 
 void memory_destroy(struct memory *m)
 {
+	m->small = m->large = NULL;
 	kvd_buffer_delete(&m->buffer);
-	if (m->arena)
-		munmap(m->arena, SMALL_ALL + LARGE_ALL);
-	m->arena = NULL;
 }
 
-const char *memory_register(struct memory *m, kvd_client *client)
+const char *memory_make(struct memory *m, kvd_client *client)
 {
+	void *arena;
+
 	if (m->asked)
 		return NULL;
 	m->asked = true;
-	return kvd_buffer_new(client, m->arena, SMALL_ALL + LARGE_ALL, &m->buffer)
-		       ? kvd_client_error(client)
-		       : NULL;
+	if (kvd_buffer_alloc(client, SMALL_ALL + LARGE_ALL, &arena, &m->buffer))
+		return kvd_client_error(client);
+	for (size_t i = MEMORY_SMALL_COUNT; i-- > 0;)
+		push(&m->small, (uint8_t *)arena + i * MEMORY_SMALL_BYTES);
+	for (size_t i = MEMORY_LARGE_COUNT; i-- > 0;)
+		push(&m->large, (uint8_t *)arena + SMALL_ALL + i * MEMORY_LARGE_BYTES);
+	return NULL;
 }
 
 static bool take_heap(struct memory *m, size_t bytes, struct block *block)

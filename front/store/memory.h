@@ -39,18 +39,18 @@ struct block {
 
 struct memory {
 	struct memory_budget *budget;
-	uint8_t *arena;
-	kvd_buffer *buffer; /* NULL: not registered */
+	kvd_buffer *buffer; /* of all pieces; NULL: there are none */
 	struct piece *small, *large;
-	bool asked; /* registering was tried */
+	bool asked; /* making it was tried */
 };
 
-/* 0, or -1: out of memory. */
-int memory_init(struct memory *m, struct memory_budget *budget);
+/* There are no pieces yet. */
+void memory_init(struct memory *m, struct memory_budget *budget);
 /* Before the client's end; no block is in use. */
 void memory_destroy(struct memory *m);
-/* Registers it, once there is a session: the first time only.  A sentence if that fails. */
-const char *memory_register(struct memory *m, kvd_client *client);
+/* Makes the pieces, once there is a session: the first time only.  A sentence if that fails;
+ * then the heap will do. */
+const char *memory_make(struct memory *m, kvd_client *client);
 
 /* For `bytes`, of which there may be more; false: the bound is reached. */
 bool memory_take(struct memory *m, size_t bytes, struct block *block);

@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _lib
-from ._args import BufferLike, Items, Key, Time
+from ._args import BufferLike, Items, Key, Moment, Time
 from .client import Client, Registered
 from .errors import (
     Busy,
@@ -51,6 +51,7 @@ from .session import Info, Session
 
 __all__ = [
     "BufferLike",
+    "COMPILED",
     "Busy",
     "Client",
     "ConditionFailed",
@@ -65,6 +66,7 @@ __all__ = [
     "Key",
     "Lock",
     "LockLost",
+    "Moment",
     "NotFound",
     "Registered",
     "Session",
@@ -77,6 +79,9 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+COMPILED = _lib.fast is not None
+"""Whether get() and get_many() have their compiled part, which is faster."""
 
 KEY_BYTES_MAX = 1024
 VALUE_BYTES_MAX = 1 << 30

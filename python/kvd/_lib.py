@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import importlib
 import os
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
@@ -16,6 +17,7 @@ ESPACE, ELOST, ENUMBER, ERANGE, EDENIED, EDISK = -11, -12, -13, -14, -15, -16
 
 ALWAYS, IF_ABSENT, IF_PRESENT, IF_VERSION = 0, 1, 2, 3
 STALE, CLAIMED = 1, 2
+KEEP_TTL, OR_STALE, SET_SIGNS = 1, 2, 4
 
 
 class Options(ctypes.Structure):
@@ -85,6 +87,16 @@ class Completion(ctypes.Structure):
     ]
 
 
+class Counters(ctypes.Structure):
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            "gets", "changes", "reads", "read_bytes", "atomics", "messages", "message_bytes",
+            "retries", "mirror_hits", "fallbacks", "reconnects", "round_trips", "copied_bytes",
+        )
+    ]
+
+
 class LockKey(ctypes.Structure):
     """struct kvd_key."""
 
@@ -148,11 +160,26 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int,
         [_session, *_key, c_void_p, c_size_t, POINTER(Change), POINTER(c_size_t)],
     ),
-    "kvd_touch": (c_int, [_session, *_key, c_uint64]),
+    "kvd_incr_u64": (
+        c_int,
+        [_session, *_key, c_uint64, POINTER(c_uint64), POINTER(Change), POINTER(c_uint64)],
+    ),
+    "kvd_decr_u64": (
+        c_int,
+        [_session, *_key, c_uint64, POINTER(c_uint64), POINTER(Change), POINTER(c_uint64)],
+    ),
+    "kvd_touch_with": (c_int, [_session, *_key, POINTER(Change), POINTER(c_uint64)]),
+    "kvd_get_touch": (
+        c_int,
+        [_session, *_key, POINTER(Change), c_void_p, c_size_t, POINTER(Info)],
+    ),
     "kvd_buffer_new": (c_int, [_client, c_void_p, c_size_t, POINTER(_buffer)]),
     "kvd_buffer_delete": (None, [POINTER(_buffer)]),
     "kvd_mget": (c_int, [_session, POINTER(Item), c_size_t]),
     "kvd_mput": (c_int, [_session, POINTER(Item), c_size_t, POINTER(Change)]),
+    "kvd_mexists": (c_int, [_session, POINTER(Item), c_size_t]),
+    "kvd_mdel": (c_int, [_session, POINTER(Item), c_size_t]),
+    "kvd_session_counters": (None, [_session, POINTER(Counters)]),
     "kvd_submit_del": (c_int, [_session, *_key, c_void_p]),
     "kvd_submit_get": (c_int, [_session, *_key, c_void_p, c_size_t, c_void_p]),
     "kvd_submit_put_with": (
@@ -172,7 +199,20 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int,
         [_session, *_key, c_void_p, c_size_t, POINTER(Change), c_void_p],
     ),
-    "kvd_submit_touch": (c_int, [_session, *_key, c_uint64, c_void_p]),
+    "kvd_submit_exists": (c_int, [_session, *_key, c_void_p]),
+    "kvd_submit_incr_u64": (
+        c_int,
+        [_session, *_key, c_uint64, POINTER(c_uint64), POINTER(Change), c_void_p],
+    ),
+    "kvd_submit_decr_u64": (
+        c_int,
+        [_session, *_key, c_uint64, POINTER(c_uint64), POINTER(Change), c_void_p],
+    ),
+    "kvd_submit_touch_with": (c_int, [_session, *_key, POINTER(Change), c_void_p]),
+    "kvd_submit_get_touch": (
+        c_int,
+        [_session, *_key, POINTER(Change), c_void_p, c_size_t, c_void_p],
+    ),
     "kvd_fd": (c_int, [_session]),
     "kvd_arm": (c_int, [_session]),
     "kvd_connected": (c_int, [_session]),
@@ -194,7 +234,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kvd_txn_commit": (c_int, [POINTER(_txn), POINTER(c_uint64)]),
     "kvd_poll": (c_int, [_session, POINTER(Completion), c_int, c_int]),
     "kvd_flush": (c_int, [_session]),
-    "kvd_keys": (c_int, [_session, *_key, EACH, c_void_p]),
+    "kvd_flush_at": (c_int, [_session, c_uint64]),
+    "kvd_keys_page": (c_int, [_session, *_key, POINTER(c_uint64), EACH, c_void_p]),
     "kvd_ping": (c_int, [_session, POINTER(c_uint64)]),
     "kvd_stats": (c_int, [_session, POINTER(c_void_p)]),
 }
@@ -218,9 +259,34 @@ def load() -> ctypes.CDLL:
 
 lib = load()
 
-libc = ctypes.CDLL(None)
+
+def load_fast() -> Any:
+    """kvd._fast, if it was built; None: ctypes does all. KVD_FAST=0 leaves it out."""
+    if os.environ.get("KVD_FAST") == "0":
+        return None
+    try:
+        module = importlib.import_module("kvd._fast")
+    except ModuleNotFoundError:
+        return None
+    addresses = (ctypes.cast(f, c_void_p).value for f in (lib.kvd_get, lib.kvd_mget))
+    module.set_up(*addresses, ctypes.sizeof(Item))
+    return module
+
+
+fast = load_fast()
+
+libc = ctypes.CDLL(None, use_errno=True)
 libc.free.argtypes = [c_void_p]
 libc.free.restype = None
+
+
+def new_eventfd() -> int:
+    """os.eventfd() came with Python 3.10."""
+    fd: int = libc.eventfd(0, os.O_NONBLOCK | os.O_CLOEXEC)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "eventfd: " + os.strerror(ctypes.get_errno()))
+    return fd
+
 
 _get_buffer = ctypes.pythonapi.PyObject_GetBuffer
 _get_buffer.argtypes = [ctypes.py_object, POINTER(Buffer), c_int]

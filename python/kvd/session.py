@@ -21,18 +21,10 @@ from typing import (
 )
 
 from . import _lib
-from ._args import (
-    BufferLike,
-    Items,
-    Key,
-    Time,
-    change_of,
-    key_bytes,
-    pairs_of,
-    ttl_ms,
-)
+from ._args import BufferLike, Items, Key, Time, change_of, key_bytes, pairs_of, plain_key
+from ._changes import Changes
 from ._lib import View
-from .client import Client, Handles
+from .client import Client
 from .errors import ConditionFailed, Error, NotFound, error_of
 from .held import Lock, Transaction, transact
 
@@ -43,6 +35,8 @@ if TYPE_CHECKING:
 _SHORT = 64 << 10
 _BATCH_ROOM = 4 << 10
 _BATCH_KEYS = 256  # of one call: so many places for values are in memory at a time
+
+_fast_get = _lib.fast.get if _lib.fast else None
 
 T = TypeVar("T")
 _ABSENT: Any = object()
@@ -63,7 +57,7 @@ class Info(NamedTuple):
     """Somebody has taken it on to renew it."""
 
 
-class Session(Handles):
+class Session(Changes):
     """One connection; made by Client.session() or connect(). Of a dictionary it has what makes
     sense for a store that others change too."""
 
@@ -77,6 +71,7 @@ class Session(Handles):
         if rc < 0:
             raise error_of(rc, _lib.lib.kvd_client_error(client._handle))
         self._short = ctypes.create_string_buffer(_SHORT)
+        self._room = ctypes.addressof(self._short)
         client._sessions.append(self)
 
     def close(self) -> None:
@@ -96,12 +91,6 @@ class Session(Handles):
 
     def __repr__(self) -> str:
         return f"<kvd.Session of {self.client.server}{'' if self._handle else ', closed'}>"
-
-    def _check(self, rc: int) -> int:
-        """Raises for an error; a result is returned."""
-        if rc < 0:
-            raise error_of(rc, _lib.lib.kvd_session_error(self._handle))
-        return rc
 
     # ------------------------------------------------------------------ reading
 
@@ -125,6 +114,15 @@ class Session(Handles):
 
     def get(self, key: Key, default: Any = None) -> Any:
         """The value, or the default if there is no such key."""
+        if _fast_get:
+            with self._lock:
+                found = _fast_get(self._handle.value or self._open(), key, self._room, _SHORT)
+                if type(found) is bytes:
+                    return found
+                if found is None:
+                    return default
+                if found is not NotImplemented and found != _lib.ESPACE:
+                    self._check(found)
         value = self.get_with_version(key)[0]
         return default if value is None else value
 
@@ -213,106 +211,33 @@ class Session(Handles):
         )
 
     def keys(self, prefix: Key = b"") -> Iterator[bytes]:
-        """All keys that begin with the prefix, in no order."""
-        found: list[bytes] = []
+        """All keys that begin with the prefix, in no order, a page at a time while it goes on. A
+        key that is there all the while comes at least once."""
+        name = key_bytes(prefix)
+        return self._keys_from(name, *self._keys_page(name, 0))
 
-        def each(_: Any, key: int, key_bytes: int, __: int) -> int:
-            found.append(ctypes.string_at(key, key_bytes))
+    def _keys_from(self, prefix: bytes, page: list[bytes], cursor: int) -> Iterator[bytes]:
+        yield from page
+        while cursor:
+            page, cursor = self._keys_page(prefix, cursor)
+            yield from page
+
+    def _keys_page(self, prefix: bytes, cursor: int) -> tuple[list[bytes], int]:
+        """Some keys, and where to go on; 0: these were the last."""
+        page: list[bytes] = []
+
+        def each(_: Any, key: int, length: int, __: int) -> int:
+            page.append(ctypes.string_at(key, length))
             return 0
 
-        name = key_bytes(prefix)
+        at = ctypes.c_uint64(cursor)
         with self._lock:
             self._check(
-                _lib.lib.kvd_keys(self._open(), name, len(name), _lib.EACH(each), None)
-            )
-        return iter(found)
-
-    # ----------------------------------------------------------------- changing
-
-    def put(
-        self,
-        key: Key,
-        value: BufferLike,
-        *,
-        ttl: Time | None = None,
-        if_absent: bool = False,
-        if_present: bool = False,
-        if_version: int | None = None,
-        flags: int = 0,
-    ) -> int:
-        """Stores a value; returns its version. `ttl`: seconds, or a timedelta, until it expires.
-        `flags`: 32 bits that are kept with it; see info(). With a condition that is false:
-        ConditionFailed, and nothing is done."""
-        change = change_of(ttl, if_absent, if_present, if_version, flags)
-        name, found = key_bytes(key), ctypes.c_uint64()
-        with View(value) as view, self._lock:
-            rc = self._check(
-                _lib.lib.kvd_put_with(
-                    self._open(), name, len(name), view.address, view.nbytes,
-                    ctypes.byref(change), ctypes.byref(found),
+                _lib.lib.kvd_keys_page(
+                    self._open(), prefix, len(prefix), ctypes.byref(at), _lib.EACH(each), None
                 )
             )
-        if rc == _lib.CONDITION:
-            raise ConditionFailed(found.value)
-        return found.value
-
-    def delete(self, key: Key, *, if_version: int | None = None) -> bool:
-        """True if the key was deleted, False if there was none."""
-        change = change_of(if_version=if_version)
-        name, found = key_bytes(key), ctypes.c_uint64()
-        with self._lock:
-            rc = self._check(
-                _lib.lib.kvd_del_with(
-                    self._open(), name, len(name), ctypes.byref(change), ctypes.byref(found)
-                )
-            )
-        if rc == _lib.CONDITION:
-            raise ConditionFailed(found.value)
-        return rc == _lib.OK
-
-    def incr(self, key: Key, delta: int = 1, *, initial: int | None = 0) -> int | None:
-        """Adds to a number kept as decimal text; the sum. An absent key counts from
-        `initial`, or is None if that is None."""
-        name, sum_ = key_bytes(key), ctypes.c_int64()
-        first = None if initial is None else ctypes.byref(ctypes.c_int64(initial))
-        with self._lock:
-            rc = self._check(
-                _lib.lib.kvd_incr(
-                    self._open(), name, len(name), delta, first, None, ctypes.byref(sum_)
-                )
-            )
-        return sum_.value if rc == _lib.OK else None
-
-    def append(self, key: Key, value: BufferLike) -> int:
-        """Appends to a value, or makes it; the length then."""
-        return self._join(_lib.lib.kvd_append, key, value)
-
-    def prepend(self, key: Key, value: BufferLike) -> int:
-        """The same at the value's beginning."""
-        return self._join(_lib.lib.kvd_prepend, key, value)
-
-    def _join(self, call: Any, key: Key, value: BufferLike) -> int:
-        name, total = key_bytes(key), ctypes.c_size_t()
-        with View(value) as view, self._lock:
-            self._check(
-                call(
-                    self._open(), name, len(name), view.address, view.nbytes, None,
-                    ctypes.byref(total),
-                )
-            )
-        return total.value
-
-    def touch(self, key: Key, ttl: Time | None) -> bool:
-        """A new time to live, None for ever; False if there is no such key."""
-        name, ms = key_bytes(key), ttl_ms(ttl)
-        with self._lock:
-            rc = self._check(_lib.lib.kvd_touch(self._open(), name, len(name), ms))
-        return rc == _lib.OK
-
-    def flush(self) -> None:
-        """Deletes every key."""
-        with self._lock:
-            self._check(_lib.lib.kvd_flush(self._open()))
+        return page, at.value
 
     # ------------------------------------------------------------------ batches
 
@@ -322,16 +247,30 @@ class Session(Handles):
         """The values of many keys at once, None for those that are not there. With
         `into`, writable memory for each, they are READ there, and their lengths are
         returned."""
-        names = [key_bytes(key) for key in keys]
         if into is not None:
-            return self._get_into_many(names, into)
+            return self._get_into_many([key_bytes(key) for key in keys], into)
+        names = [plain_key(key) for key in keys]
         values: list[bytes | None] = []
         room = ctypes.create_string_buffer(min(len(names), _BATCH_KEYS) * _BATCH_ROOM or 1)
         for at in range(0, len(names), _BATCH_KEYS):
             values.extend(self._get_batch(names[at : at + _BATCH_KEYS], ctypes.addressof(room)))
         return values
 
-    def _get_batch(self, names: list[bytes], base: int) -> Iterator[bytes | None]:
+    def _get_batch(self, names: list[Key], base: int) -> Iterable[bytes | None]:
+        if not _lib.fast:
+            return self._get_places([key_bytes(name) for name in names], base)
+        with self._lock:
+            found: list[Any] = _lib.fast.get_many(
+                self._handle.value or self._open(), names, base, _BATCH_ROOM
+            )
+        for i, one in enumerate(found):
+            if type(one) is int:
+                if one != _lib.ESPACE:
+                    raise error_of(one)
+                found[i] = self.get(names[i])
+        return found
+
+    def _get_places(self, names: list[bytes], base: int) -> Iterator[bytes | None]:
         places = [(base + i * _BATCH_ROOM, _BATCH_ROOM) for i in range(len(names))]
         for name, item, place in zip(names, self._mget(names, places), places):
             if item.result == _lib.OK:
@@ -372,6 +311,14 @@ class Session(Handles):
                 raise error_of(item.result)
         return items
 
+    def _batch(self, call: Callable[..., int], items: Any) -> str:
+        """Each item has its result then; the sentence of the errors, if they are all one."""
+        with self._lock:
+            call(self._open(), items, len(items))
+            text: bytes = _lib.lib.kvd_session_error(self._handle)
+        codes = {item.result for item in items if item.result < 0}
+        return text.decode(errors="replace") if len(codes) == 1 else ""
+
     def put_many(
         self,
         items: Items,
@@ -399,41 +346,22 @@ class Session(Handles):
 
     def delete_many(self, keys: Iterable[Key]) -> int:
         """Deletes many keys at once; how many were there."""
-        done = (_lib.Completion * 32)()
-        deleted = in_flight = 0
+        return sum(self._many(_lib.lib.kvd_mdel, keys))
 
-        def take() -> None:
-            nonlocal deleted, in_flight
-            n = self._check(_lib.lib.kvd_poll(self._handle, done, len(done), -1))
-            if n == 0:
-                raise error_of(_lib.EUNKNOWN, b"deleting many: no answer in time")
-            in_flight -= n
-            failed = [done[i].result for i in range(n) if done[i].result < 0]
-            deleted += sum(done[i].result == _lib.OK for i in range(n))
-            if failed:
-                raise error_of(failed[0], _lib.lib.kvd_session_error(self._handle))
+    def exists_many(self, keys: Iterable[Key]) -> list[bool]:
+        """Which of many keys are there, in a few round trips."""
+        return self._many(_lib.lib.kvd_mexists, keys)
 
-        with self._lock:
-            try:
-                for key in keys:
-                    name = key_bytes(key)
-                    while True:
-                        rc = _lib.lib.kvd_submit_del(self._open(), name, len(name), None)
-                        if rc != _lib.EBUSY or in_flight == 0:
-                            break
-                        take()
-                    self._check(rc)
-                    in_flight += 1
-                while in_flight:
-                    take()
-            finally:
-                # After an error nothing may stay in flight: the next call needs that.
-                while in_flight > 0 and self._handle:
-                    n = _lib.lib.kvd_poll(self._handle, done, len(done), -1)
-                    if n <= 0:
-                        break
-                    in_flight -= n
-        return deleted
+    def _many(self, call: Callable[..., int], keys: Iterable[Key]) -> list[bool]:
+        names = [key_bytes(key) for key in keys]
+        items = (_lib.Item * len(names))()
+        for item, name in zip(items, names):
+            item.key, item.key_bytes = name, len(name)
+        text = self._batch(call, items)
+        for item in items:
+            if item.result < 0:
+                raise error_of(item.result, text.encode())
+        return [item.result == _lib.OK for item in items]
 
     # ------------------------------------------------------------------- server
 
@@ -454,6 +382,13 @@ class Session(Handles):
         finally:
             _lib.libc.free(text)
         return figures
+
+    def counters(self) -> dict[str, int]:
+        """What the session's operations cost so far, as struct kvd_counters of <kvd.h>."""
+        found = _lib.Counters()
+        with self._lock:
+            _lib.lib.kvd_session_counters(self._open(), ctypes.byref(found))
+        return {name: getattr(found, name) for name, _ in _lib.Counters._fields_}
 
     def backup(self, path: str) -> None:
         """Copies what kvd keeps on disk to a new folder of kvd's machine."""

@@ -242,6 +242,12 @@ void gate_user_name(struct gate *g, const struct handshake *h, char name[AUTH_NA
 	pthread_mutex_unlock(&g->lock);
 }
 
+void gate_share_worth(struct gate *g, const uint8_t key[GATE_WORTH_BYTES])
+{
+	static_assert(GATE_WORTH_BYTES == crypto_shorthash_KEYBYTES, "worth");
+	memcpy(g->worth_key, key, GATE_WORTH_BYTES);
+}
+
 uint64_t gate_secret(const struct gate *g, const struct user *user, uint64_t secret)
 {
 	uint8_t text[sizeof secret + sizeof user->name] = { 0 };

@@ -83,6 +83,10 @@ void gate_user_name(struct gate *gate, const struct handshake *handshake,
 		    char name[AUTH_NAME_BYTES_MAX + 1]);
 /* Any thread: false: it was admitted as a user who is gone, or is not the same. */
 bool gate_still_admits(struct gate *gate, const struct handshake *handshake);
+/* A cluster's members: with the same key a secret is worth the same at all of them.  Before the
+ * first connection. */
+#define GATE_WORTH_BYTES 16u
+void gate_share_worth(struct gate *gate, const uint8_t key[GATE_WORTH_BYTES]);
 /*
  * Any thread: what a session's secret (of its hello, for WIRE_FATE) is worth when this
  * user says it.  It crosses the wire: somebody else who heard it gets another one.

@@ -36,15 +36,10 @@ struct durable_op *durable_port_take(struct durable_port *port)
 	return all;
 }
 
-static void give_back(struct durable *d, struct durable_op *op)
+void durable_port_give(struct durable_op *op)
 {
 	struct durable_port *port = op->port;
 
-	if (!port) {
-		atomic_fetch_sub_explicit(&d->forgotten, 1, memory_order_relaxed);
-		free(op);
-		return;
-	}
 	op->next = NULL;
 	pthread_mutex_lock(&port->lock);
 	bool first = !port->done;
@@ -53,6 +48,16 @@ static void give_back(struct durable *d, struct durable_op *op)
 	pthread_mutex_unlock(&port->lock);
 	if (first)
 		port->wake(port->arg);
+}
+
+static void give_back(struct durable *d, struct durable_op *op)
+{
+	if (op->port) {
+		durable_port_give(op);
+		return;
+	}
+	atomic_fetch_sub_explicit(&d->forgotten, 1, memory_order_relaxed);
+	free(op);
 }
 
 void durable_give_back(struct durable *d, struct durable_op *list, enum durable_result result)

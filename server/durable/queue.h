@@ -30,6 +30,7 @@ enum durable_result {
 	DURABLE_WRITTEN, /* and synced if DURABILITY_SYNC */
 	DURABLE_REFUSED, /* nothing was written: the disk is full or broken */
 	DURABLE_UNKNOWN, /* writing failed: it may be found after a restart, or not */
+	DURABLE_ELSEWHERE, /* of a member of a cluster that is not primary any more: nobody has it */
 };
 
 /* Where a worker's records come back to. */
@@ -38,6 +39,18 @@ struct durable_port {
 	struct durable_op *done, **done_end;
 	void (*wake)(void *arg); /* any thread */
 	void *arg;
+};
+
+/*
+ * Whose change it is, and what it is answered: for who executes others' changes.  Who makes the
+ * change says what comes of it, who asked for it who it is.
+ */
+struct durable_fate {
+	uint64_t connection; /* 0: nobody asked for it */
+	uint64_t secret;
+	uint32_t request;
+	uint32_t kept;       /* so many changes of the connection are remembered */
+	uint64_t version, value_bytes;
 };
 
 /* Records that are written all or none. */
@@ -49,12 +62,16 @@ struct durable_op {
 	/* It undoes one whose result was DURABLE_UNKNOWN: it is tried until it is written,
 	 * ahead of everything else. */
 	bool is_undo;
+	struct durable_fate fate;
 	enum durable_result result;
 };
 
 void durable_port_init(struct durable_port *port, void (*wake)(void *arg), void *arg);
 /* What has come back, in the order of commits; NULL: nothing. */
 struct durable_op *durable_port_take(struct durable_port *port);
+
+/* To its port, which is not NULL; any thread. */
+void durable_port_give(struct durable_op *op);
 
 /* Any thread; doesn't wait. */
 void durable_submit(struct durable *durable, struct durable_op *op);

@@ -38,6 +38,9 @@ struct options {
 	struct opt_list namespace_list;
 	struct namespace_options namespaces[NAMESPACES_MAX];
 	unsigned namespace_count;
+	const char *cluster; /* "zk1:2181,zk2:2181/prod"; NULL: none */
+	const char *cluster_key, *cluster_listen;
+	int cluster_copies;
 	bool evict;
 	bool wipe;
 };

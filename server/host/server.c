@@ -106,6 +106,8 @@ static int make_table(struct server *s, struct err *err)
 		return err_set_errno(err, -1, errno, "can't allocate a protection domain");
 	if (table_new(s->verbs, s->options->memory_bytes, s->worker_count, &s->table, err))
 		return -1;
+	if (s->membership)
+		s->table->hash_seed = s->hash_seed;
 	if (s->options->wipe)
 		region_set_wipe(s->table->region);
 	bind_memory(s);
@@ -251,6 +253,7 @@ int server_load(struct server *s, struct err *err)
 	    durable_start(s->durable, err))
 		return -1;
 	s->store->durable = s->durable;
+	s->store->waits = s->durable != NULL;
 	return 0;
 }
 

@@ -359,6 +359,30 @@ static void add_durability(FILE *f, const struct server *s)
 	gauge_real(f, "kvd_load_seconds", "Time that it took.", (double)d.load_ns / 1e9);
 }
 
+/* ------------------------------------------------------------------ cluster */
+
+static void add_cluster(FILE *f, const struct server *s)
+{
+	struct cluster_figures c;
+
+	if (!s->hooks.cluster_figures)
+		return;
+	s->hooks.cluster_figures(s->hooks.cluster_arg, &c);
+	gauge(f, "kvd_cluster_epoch", "Of the configuration that this member knows.", c.epoch);
+	gauge(f, "kvd_cluster_primary", "1 if it is the primary, and serves.", c.serves);
+	gauge(f, "kvd_cluster_in_sync_members", "That have each change that is answered.", c.in_sync);
+	gauge(f, "kvd_cluster_copies", "That there are to be.", c.copies);
+	gauge(f, "kvd_cluster_agreement_reached", "1 if ZooKeeper can be asked.", c.is_reached);
+	gauge(f, "kvd_cluster_fit", "0 if it lacks a change, and is to be restarted.", c.is_fit);
+	gauge(f, "kvd_cluster_lag_records",
+	      "Changes under way that the slowest backup has not acknowledged.", c.lag_records);
+	gauge_real(f, "kvd_cluster_lease_left_seconds", "Until when the primary may answer.",
+		   (double)c.lease_left_ns / 1e9);
+	counter(f, "kvd_cluster_failovers_total", "Times that this member took over.", c.failovers);
+	gauge_real(f, "kvd_cluster_failover_seconds", "Time that the last one took.",
+		   (double)c.failover_ns / 1e9);
+}
+
 /* ------------------------------------------------------------------- device */
 
 static bool read_number(const char *path, uint64_t *number)
@@ -431,6 +455,7 @@ static char *text_of(struct server *s, bool first, size_t *bytes)
 	add_locks(f, s);
 	add_connections(f, s);
 	add_durability(f, s);
+	add_cluster(f, s);
 	if (first)
 		add_device(f, s);
 	if (fclose(f)) {

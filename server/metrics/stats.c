@@ -86,10 +86,10 @@ static void add_compaction(struct out *o, const struct server *s)
 	add(o, "\"eviction\":{\"enabled\":%s,\"evictions\":%llu},", s->store->evict ? "true" : "false",
 	    (unsigned long long)evict_count(s->store->evict));
 	add(o, "\"compaction\":{\"passes\":%llu,\"moved_keys\":%llu,\"moved_bytes\":%llu,"
-	       "\"freed_bytes\":%llu,\"waits\":%llu},",
+	       "\"freed_bytes\":%llu,\"waits\":%llu,\"longest_us\":%llu},",
 	    (unsigned long long)k.passes, (unsigned long long)k.items,
 	    (unsigned long long)k.item_bytes, (unsigned long long)k.freed_bytes,
-	    (unsigned long long)k.waits);
+	    (unsigned long long)k.waits, (unsigned long long)(k.longest_ns / 1000));
 }
 
 static void add_locks(struct out *o, const struct server *s)
@@ -103,6 +103,14 @@ static void add_locks(struct out *o, const struct server *s)
 	    s->locker ? "true" : "false", (unsigned long long)k.waits,
 	    (unsigned long long)k.handovers, (unsigned long long)k.recovered,
 	    (unsigned long long)k.released, (unsigned long long)k.fenced);
+}
+
+static void add_cluster(struct out *o, const struct server *s)
+{
+	char text[4096];
+
+	if (s->hooks.cluster && s->hooks.cluster(s->hooks.cluster_arg, text, sizeof text))
+		add(o, "\"cluster\":%s,", text);
 }
 
 static void add_durability(struct out *o, const struct server *s)
@@ -145,6 +153,7 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	add_index(&o, s);
 	add_operations(&o, s);
 	add_locks(&o, s);
+	add_cluster(&o, s);
 	add_durability(&o, s);
 	add(&o, "\"connections\":%llu,\"refused\":%llu,\"protocol_errors\":%llu,",
 	    (unsigned long long)atomic_load(&s->connections),

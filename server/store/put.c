@@ -72,7 +72,7 @@ static int put_once(struct store_worker *w, const struct store_change *asked,
 	    (c->flags & (WIRE_KEEP_TTL | WIRE_OR_STALE)))
 		keep_in_item(w, c, &k);
 	if (status == WIRE_OK)
-		status = s->durable ? commit_put(w, c, &k)
+		status = s->waits ? commit_put(w, c, &k)
 				    : work_put(w, c, NULL, &k, r);
 	if (status == WIRE_OK || status == STORE_COMMIT)
 		return status;

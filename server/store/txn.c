@@ -179,7 +179,7 @@ static int run_once(struct store_worker *w, struct txn_key *keys, unsigned count
 		status = WIRE_CONDITION;
 	else if (!make_items(&t))
 		status = WIRE_EMEMORY;
-	else if (w->store->durable)
+	else if (w->store->waits)
 		status = txn_commit_begin(&t);
 	if (status == STORE_COMMIT)
 		return status;

@@ -60,7 +60,7 @@ static int take_back(struct txn_commit *m, int answer)
 	m->base.op.is_undo = true;
 	m->undone = answer;
 	set_records(m, true);
-	durable_submit(m->txn.store->durable, &m->base.op);
+	commit_submit(m->txn.worker, &m->base);
 	return STORE_COMMIT;
 }
 
@@ -71,15 +71,27 @@ static int leave(struct store_worker *w, struct txn_commit *m, int answer)
 	return answer;
 }
 
+/* What to answer where nothing was written; WIRE_OK: something was. */
+static int unwritten(const struct txn_commit *m)
+{
+	if (m->base.op.is_undo)
+		return m->undone;
+	if (m->base.op.result == DURABLE_REFUSED)
+		return WIRE_EDISK;
+	return m->base.op.result == DURABLE_ELSEWHERE ? WIRE_EELSEWHERE : WIRE_OK;
+}
+
 /* The records came back. */
 static int end(struct store_worker *w, struct commit *base, struct store_result *r)
 {
 	struct txn_commit *m = (struct txn_commit *)base;
 	struct txn *t = &m->txn;
 
-	if (base->op.is_undo || base->op.result == DURABLE_REFUSED) {
+	int answer = unwritten(m);
+
+	if (base->op.is_undo || answer != WIRE_OK) {
 		txn_undo(t);
-		return leave(w, m, base->op.is_undo ? m->undone : WIRE_EDISK);
+		return leave(w, m, answer);
 	}
 	if (base->op.result == DURABLE_UNKNOWN) {
 		take_back(m, STORE_SILENT);
@@ -109,6 +121,7 @@ int txn_commit_begin(struct txn *t)
 		m->key[i].change.value = NULL;
 	}
 	m->base.end = end;
+	m->base.op.fate.version = t->version;
 	set_records(m, false);
 	if (m->base.op.count)
 		return commit_begin(t->worker, &m->base);

@@ -3,9 +3,11 @@
  * Items of up to 32 KiB stand in slots of slabs (slab.h); longer ones take whole pages of the
  * region.  heap_free gets the length, so it knows which of the two it was.
  *
- * A magazine for each class takes the edge off: some free slots, which no other worker can
- * have.  It is filled and emptied by halves.  What it holds may be longer than its class,
- * never shorter: an item's slot goes into the magazine of the item's length.
+ * A magazine for each class of short slots takes the edge off: some free ones, which no other
+ * worker can have.  It is filled and emptied by halves.  What it holds may be longer than its
+ * class, never shorter: an item's slot goes into the magazine of the item's length.  Slots over
+ * MAGAZINE_BYTES go straight to and from the slabs: to copy such a value costs more than the
+ * slabs' lock, and one of each length would be more than a megabyte a worker.
  */
 #include "server/table/heap.h"
 
@@ -17,6 +19,8 @@
 #define MAGAZINE_BYTES 4096u
 /* How much longer a slot may be than one of the right class, where there is none: a quarter. */
 #define LONGER_PART 4u
+/* The same of an item that is moved: an eighth. */
+#define PACKED_LONGER_PART 8u
 
 /* Of all that malloc() gives: jemalloc reads it at its start. */
 __attribute__((visibility("default"))) const char *malloc_conf = "retain:false";
@@ -40,7 +44,7 @@ static uint16_t magazine_slots(size_t slot_bytes)
 {
 	size_t n = MAGAZINE_BYTES / slot_bytes;
 
-	return (uint16_t)(n > MAGAZINE_SLOTS ? MAGAZINE_SLOTS : n ? n : 1);
+	return (uint16_t)(n > MAGAZINE_SLOTS ? MAGAZINE_SLOTS : n);
 }
 
 int heap_new(struct region *region, struct slabs *slabs, struct heap **heap)
@@ -98,18 +102,28 @@ static void *fill(struct heap *h, unsigned class, enum slabs_grow grow)
 {
 	struct magazine *m = &h->magazine[class];
 
-	m->count = (uint16_t)slabs_take(h->slabs, class, m->slot, (m->max + 1u) / 2, grow);
+	m->count = (uint16_t)slabs_take(h->slabs, class, m->slot, m->max ? (m->max + 1u) / 2 : 1, grow);
 	return pop(m);
+}
+
+/* The longest class whose slots are longer by so much at the most. */
+static unsigned longest_for(const struct heap *h, unsigned class, unsigned part)
+{
+	const struct size_class *c = h->classes->class;
+	unsigned bytes_max = c[class].slot_bytes + c[class].slot_bytes / part, i = class;
+
+	while (i + 1 < h->classes->count && c[i + 1].slot_bytes <= bytes_max)
+		i++;
+	return i;
 }
 
 /* A slot that is somewhat longer: there is none of the class, and no page for one. */
 static void *alloc_longer(struct heap *h, unsigned class)
 {
-	const struct size_class *c = h->classes->class;
-	size_t bytes_max = c[class].slot_bytes + c[class].slot_bytes / LONGER_PART;
+	unsigned last = longest_for(h, class, LONGER_PART);
 	void *slot = NULL;
 
-	for (unsigned i = class + 1; !slot && i < h->classes->count && c[i].slot_bytes <= bytes_max; i++) {
+	for (unsigned i = class + 1; !slot && i <= last; i++) {
 		slot = pop(&h->magazine[i]);
 		if (!slot)
 			slot = fill(h, i, SLABS_GROW_NOT);
@@ -176,6 +190,10 @@ void heap_free(struct heap *heap, void *ptr, size_t bytes)
 		return;
 	}
 	struct magazine *m = &heap->magazine[size_class_of(heap->classes, bytes)];
+	if (!m->max) {
+		slabs_give(heap->slabs, &ptr, 1);
+		return;
+	}
 	if (m->count == m->max)
 		empty(heap, m, m->max / 2);
 	m->slot[m->count++] = ptr;
@@ -199,14 +217,28 @@ void heap_trim(struct heap *heap)
 		empty(heap, &heap->magazine[i], 0);
 }
 
-void *heap_alloc_packed(struct heap *heap, size_t bytes, bool may_grow)
+uint64_t heap_longer_slots(const struct heap *h, unsigned class)
 {
-	enum slabs_grow grow = may_grow ? SLABS_GROW : SLABS_GROW_NOT;
-	void *slot;
+	uint64_t slots = 0;
 
-	if (is_of_pages(bytes) ||
-	    !slabs_take(heap->slabs, size_class_of(heap->classes, bytes), &slot, 1, grow))
+	for (unsigned i = longest_for(h, class, PACKED_LONGER_PART); i > class; i--) {
+		struct slab_use use = slabs_use(h->slabs, i);
+		slots += use.slots - use.taken;
+	}
+	return slots;
+}
+
+void *heap_alloc_packed(struct heap *heap, size_t bytes, enum heap_packed how)
+{
+	enum slabs_grow grow = how == HEAP_PACKED_GROW ? SLABS_GROW : SLABS_GROW_NOT;
+	void *slot = NULL;
+
+	if (is_of_pages(bytes))
 		return NULL;
+	unsigned class = size_class_of(heap->classes, bytes);
+	unsigned last = how == HEAP_PACKED_LONGER ? longest_for(heap, class, PACKED_LONGER_PART) : class;
+	for (unsigned i = class; !slot && i <= last; i++)
+		slabs_take(heap->slabs, i, &slot, 1, grow);
 	return slot;
 }
 

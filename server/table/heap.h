@@ -46,9 +46,12 @@ size_t heap_room_bytes(const struct heap *heap, const void *ptr, size_t bytes);
 /* Gives back the free slots that it keeps.  heap_alloc does it itself before it gives up. */
 void heap_trim(struct heap *heap);
 
-/* heap_alloc and heap_free past what it keeps; the former, unless may_grow, without a slab
- * more: NULL. */
-void *heap_alloc_packed(struct heap *heap, size_t bytes, bool may_grow);
+/* heap_alloc and heap_free past what it keeps; the former as told: a free slot of the class,
+ * and if there is none, NULL, or one of a new slab, or a free one that is somewhat longer. */
+enum heap_packed { HEAP_PACKED, HEAP_PACKED_GROW, HEAP_PACKED_LONGER };
+void *heap_alloc_packed(struct heap *heap, size_t bytes, enum heap_packed how);
+/* Free slots that are somewhat longer than those of the class. */
+uint64_t heap_longer_slots(const struct heap *heap, unsigned class);
 void heap_free_packed(struct heap *heap, void *ptr, size_t bytes);
 
 #endif

@@ -31,26 +31,43 @@
 
 /* ------------------------------------------------------------------ locks */
 
-static uint64_t address(struct index *x, uint64_t hash, unsigned *epoch)
+/* Acquire: pairs with the release at the end of an expansion. */
+static uint64_t buckets_of(struct index *x)
 {
-	/* Acquire: pairs with the release at the end of an expansion. */
-	struct layout_view v =
-		layout_view(atomic_load_explicit(&x->buckets, memory_order_acquire));
-	*epoch = layout_view_epoch(&v, hash);
+	return atomic_load_explicit(&x->buckets, memory_order_acquire);
+}
+
+static uint64_t address(const struct layout_view *v, uint64_t hash, unsigned *epoch)
+{
+	*epoch = layout_view_epoch(v, hash);
 	return layout_bucket_of(hash, *epoch);
 }
 
-static void place(struct index *x, struct index_spot *s)
+/* In an index of so many buckets. */
+static void place(struct index_spot *s, uint64_t buckets)
 {
-	s->bucket[0] = address(x, s->hash.a, &s->epoch[0]);
-	s->bucket[1] = address(x, s->hash.b, &s->epoch[1]);
+	struct layout_view v = layout_view(buckets);
+
+	s->bucket[0] = address(&v, s->hash.a, &s->epoch[0]);
+	s->bucket[1] = address(&v, s->hash.b, &s->epoch[1]);
+}
+
+/* Whether the spot is where it was, in an index of so many buckets. */
+static bool holds(const struct index_spot *s, uint64_t buckets)
+{
+	struct index_spot now = { .hash = s->hash };
+
+	place(&now, buckets);
+	return now.bucket[0] == s->bucket[0] && now.bucket[1] == s->bucket[1] &&
+	       now.epoch[0] == s->epoch[0] && now.epoch[1] == s->epoch[1];
 }
 
 void index_lock(struct index *x, struct hash hash, struct index_spot *s)
 {
 	s->hash = hash;
 	for (;;) {
-		place(x, s);
+		uint64_t before = buckets_of(x), now;
+		place(s, before);
 		unsigned l0 = lock_of(s->bucket[0]), l1 = lock_of(s->bucket[1]);
 		s->lock[0] = l0 < l1 ? l0 : l1;
 		s->lock[1] = l0 < l1 ? l1 : l0;
@@ -59,10 +76,8 @@ void index_lock(struct index *x, struct hash hash, struct index_spot *s)
 			spin_lock(&x->lock[s->lock[i]]);
 		/* An expansion may have come between: it needs these locks too, so
 		 * if the address still holds now, it does until the unlock. */
-		struct index_spot now = { .hash = hash };
-		place(x, &now);
-		if (now.bucket[0] == s->bucket[0] && now.bucket[1] == s->bucket[1] &&
-		    now.epoch[0] == s->epoch[0] && now.epoch[1] == s->epoch[1])
+		now = buckets_of(x);
+		if (now == before || holds(s, now))
 			return;
 		index_unlock(x, s);
 	}
@@ -103,28 +118,25 @@ static bool find_in(struct index *x, uint64_t bucket, uint64_t fp, const void *k
 	return false;
 }
 
-void index_prefetch(struct index *x, struct hash hash)
+void index_prefetch(struct index *x, struct hash hash, struct index_spot *s)
 {
-	struct index_spot s = { .hash = hash };
-
-	place(x, &s);
+	s->hash = hash;
+	place(s, buckets_of(x));
 	for (unsigned i = 0; i < 2; i++) {
-		const _Atomic uint64_t *at = bucket_words(x, s.bucket[i]);
-		__builtin_prefetch(&x->lock[lock_of(s.bucket[i])], 1);
+		const _Atomic uint64_t *at = bucket_words(x, s->bucket[i]);
+		__builtin_prefetch(&x->lock[lock_of(s->bucket[i])], 1);
 		for (unsigned k = 0; k < LAYOUT_BUCKET_WORDS; k += 8)
 			__builtin_prefetch((const void *)(at + k));
 	}
 }
 
-void index_prefetch_item(struct index *x, struct hash hash)
+void index_prefetch_item(struct index *x, const struct index_spot *s)
 {
 	const uint64_t mask = layout_fp_mask(x->table->unit_mask);
-	const uint64_t fp = layout_fp(hash.a, x->table->unit_mask);
-	struct index_spot s = { .hash = hash };
+	const uint64_t fp = layout_fp(s->hash.a, x->table->unit_mask);
 
-	place(x, &s);
 	for (unsigned i = 0; i < 2; i++) {
-		const _Atomic uint64_t *at = bucket_words(x, s.bucket[i]);
+		const _Atomic uint64_t *at = bucket_words(x, s->bucket[i]);
 		uint32_t bits = words_matching((const void *)at, LAYOUT_BUCKET_WORDS, mask, fp);
 		for (; bits; bits &= bits - 1) {
 			const uint8_t *item = (const uint8_t *)item_of(x, get(at, __builtin_ctz(bits)));

@@ -25,10 +25,11 @@ int index_new(struct table *table, struct index **index);
 void index_delete(struct index **index);
 
 void index_lock(struct index *index, struct hash hash, struct index_spot *spot);
-/* Fetches into the cache what index_lock() and index_find() will look at. */
-void index_prefetch(struct index *index, struct hash hash);
-/* And, when that has come, the key's item.  Caller: holds nothing, and gets no answer. */
-void index_prefetch_item(struct index *index, struct hash hash);
+/* Fetches into the cache what index_lock() and index_find() will look at, which *spot says. */
+void index_prefetch(struct index *index, struct hash hash, struct index_spot *spot);
+/* And, when that has come, the key's item.  Caller: holds nothing, and gets no answer: the
+ * index may have grown since. */
+void index_prefetch_item(struct index *index, const struct index_spot *spot);
 void index_unlock(struct index *index, const struct index_spot *spot);
 
 /* Finds the entry of a key.  Caller: has the spot locked. */

@@ -302,7 +302,8 @@ void region_delete(struct region **region)
 	free(r);
 }
 
-void *region_alloc(struct region *region, size_t bytes, size_t alignment)
+/* The first fit, if it begins before that page. */
+static void *alloc_before(struct region *region, size_t bytes, size_t alignment, size_t page)
 {
 	struct search s = { .region = region, .need = bytes / REGION_PAGE_BYTES,
 			    .align = alignment / REGION_PAGE_BYTES };
@@ -311,13 +312,24 @@ void *region_alloc(struct region *region, size_t bytes, size_t alignment)
 	assert(bytes > 0 && bytes % REGION_PAGE_BYTES == 0);
 	assert(alignment >= REGION_PAGE_BYTES && (alignment & (alignment - 1)) == 0);
 	pthread_mutex_lock(&region->lock);
-	found = search_node(&s, region->levels - 1, 0);
+	found = search_node(&s, region->levels - 1, 0) && s.found < page;
 	if (found) {
 		mark(region, s.found, s.need, false);
 		atomic_fetch_add_explicit(&region->used_bytes, bytes, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&region->lock);
 	return found ? (void *)(region->base + s.found * REGION_PAGE_BYTES) : NULL;
+}
+
+void *region_alloc(struct region *region, size_t bytes, size_t alignment)
+{
+	return alloc_before(region, bytes, alignment, region->pages);
+}
+
+void *region_alloc_before(struct region *region, size_t bytes, const void *limit)
+{
+	return alloc_before(region, bytes, REGION_PAGE_BYTES,
+			    ((uintptr_t)limit - region->base) / REGION_PAGE_BYTES);
 }
 
 void region_free(struct region *region, void *addr, size_t bytes)

@@ -27,6 +27,8 @@ void region_delete(struct region **region);
 /* bytes: a multiple of the page; alignment: a power of two >= the page.  NULL if
  * there is no such run.  The memory is not zeroed. */
 void *region_alloc(struct region *region, size_t bytes, size_t alignment);
+/* Of whole pages, only if the first fit begins before `limit`, a page of the region. */
+void *region_alloc_before(struct region *region, size_t bytes, const void *limit);
 void region_free(struct region *region, void *addr, size_t bytes);
 
 size_t region_used_bytes(const struct region *region);

@@ -12,6 +12,9 @@
 #define TOLERANCE 8u
 #define TAIL_FIRST 256u
 #define WHOLE 4096u
+/* Values of round lengths, from the least on, and the header and key that stand before one. */
+#define ROUND_MIN 4096u
+#define ROUND_MORE 48u
 #define BOOKS_BYTES 48u /* of a slab */
 
 static unsigned slots_of(unsigned slot_bytes, unsigned pages)
@@ -54,6 +57,15 @@ static unsigned pages_for(unsigned slot_bytes, uint64_t cost_max)
 	return n;
 }
 
+unsigned size_class_pages_within(const struct size_class *class, unsigned pages_max)
+{
+	unsigned slots = size_class_slots(class, pages_max), n = pages_max;
+
+	while (n > class->pages_min && size_class_slots(class, n - 1) == slots)
+		n--;
+	return n;
+}
+
 static unsigned usual_pages(unsigned slot_bytes)
 {
 	uint64_t least = least_cost(slot_bytes);
@@ -69,11 +81,26 @@ static bool is_close(unsigned below, unsigned slot_bytes)
 	return c <= (uint64_t)(below + 1) * (WHOLE + GROWTH);
 }
 
+/* The shortest above that fits a value of a round length exactly: a quarter of a power of two. */
+static unsigned next_round(unsigned below, unsigned unit)
+{
+	unsigned quarter = ROUND_MIN, slot;
+
+	for (;; quarter += 1u << (29 - __builtin_clz(quarter))) {
+		slot = (quarter + ROUND_MORE + unit - 1) & ~(unit - 1);
+		if (slot > below)
+			return slot;
+	}
+}
+
 /* The longest slot that is close to the one below; at least a unit longer. */
 static unsigned next_slot(unsigned below, unsigned unit)
 {
 	unsigned slot = (unsigned)((uint64_t)below * (WHOLE + GROWTH) / WHOLE) & ~(unit - 1);
+	unsigned round = next_round(below, unit);
 
+	if (slot > round)
+		slot = round;
 	while (slot > below + unit && !is_close(below, slot))
 		slot -= unit;
 	if (slot < below + unit)

@@ -4,7 +4,9 @@
  *
  * Classes are a unit apart while that is less than 2.25 %, and then at most 2.25 %, the tail
  * of a slab included: a slot is what so many pages can be divided into.  So an item's slot and
- * its part of the tail are less than 3 % longer than the item, or by less than a unit.
+ * its part of the tail are less than 3 % longer than the item, or by less than a unit.  A value
+ * of a round length, a quarter of a power of two from 4 KiB on, with a key of 16 bytes fits
+ * into its slot exactly.
  */
 #ifndef SERVER_TABLE_SIZE_CLASS_H
 #define SERVER_TABLE_SIZE_CLASS_H
@@ -43,5 +45,7 @@ static inline unsigned size_class_of(const struct size_classes *classes, size_t 
 
 /* Slots of a slab of so many pages. */
 unsigned size_class_slots(const struct size_class *class, unsigned pages);
+/* The fewest pages that have as many slots as pages_max, which has one at least. */
+unsigned size_class_pages_within(const struct size_class *class, unsigned pages_max);
 
 #endif

@@ -222,23 +222,32 @@ static void *get_pages(struct slabs *s, unsigned pages)
 						  : NULL;
 }
 
-/* A run for a slab of the class: of *pages. */
+/* How long a slab of the class should be.  Caller: has the class' lock. */
+static unsigned best_pages(const struct slabs *s, unsigned class)
+{
+	const struct size_class *c = &s->classes.class[class];
+
+	return s->list[class].pages < FIRST_SLABS * c->pages ? c->pages_first : c->pages;
+}
+
+/*
+ * A run for a slab of the class: of *pages.  Where there is none that is as long as it should
+ * be, the slab is shorter: it has as many slots as fit into the longest run.
+ */
 static void *get_run(struct slabs *s, unsigned class, enum slabs_grow grow, unsigned *pages)
 {
 	const struct size_class *c = &s->classes.class[class];
-	bool is_first = s->list[class].pages < FIRST_SLABS * c->pages;
-	void *run = NULL;
+	unsigned pages_min = grow == SLABS_GROW_ANY ? c->pages_min : c->pages_first;
+	void *run;
 
-	*pages = c->pages;
-	if (!is_first)
-		run = get_pages(s, *pages);
+	*pages = best_pages(s, class);
+	run = get_pages(s, *pages);
 	if (run)
 		return run;
-	*pages = c->pages_first;
-	run = get_pages(s, *pages);
-	if (run || grow != SLABS_GROW_ANY)
-		return run;
-	*pages = c->pages_min;
+	size_t longest = region_longest_bytes(s->region) / REGION_PAGE_BYTES;
+	if (longest < pages_min)
+		return NULL;
+	*pages = size_class_pages_within(c, longest < *pages ? (unsigned)longest : *pages);
 	return get_pages(s, *pages);
 }
 
@@ -251,16 +260,12 @@ static void set_all_free(uint64_t *bits, unsigned slots)
 }
 
 /* Caller: has the class' lock. */
-static bool add_slab(struct slabs *s, unsigned class, enum slabs_grow grow)
+static void enter_slab(struct slabs *s, unsigned class, const uint8_t *run, unsigned pages)
 {
 	struct list *l = &s->list[class];
-	unsigned pages;
-	const uint8_t *run = get_run(s, class, grow, &pages);
-
-	if (!run)
-		return false;
 	uint32_t number = new_number(s);
 	struct slab *b = &s->slab[number];
+
 	b->page = (uint32_t)((size_t)(run - s->base) / REGION_PAGE_BYTES);
 	b->pages = (uint8_t)pages;
 	atomic_store_explicit(&b->class, (uint16_t)class, memory_order_relaxed);
@@ -275,7 +280,17 @@ static bool add_slab(struct slabs *s, unsigned class, enum slabs_grow grow)
 	/* Whoever finds its number finds all of the above. */
 	for (unsigned i = 0; i < pages; i++)
 		region_note(s->region, run + (size_t)i * REGION_PAGE_BYTES, number);
-	return true;
+}
+
+/* Caller: has the class' lock. */
+static bool add_slab(struct slabs *s, unsigned class, enum slabs_grow grow)
+{
+	unsigned pages;
+	const uint8_t *run = get_run(s, class, grow, &pages);
+
+	if (run)
+		enter_slab(s, class, run, pages);
+	return run;
 }
 
 /* It is empty.  Caller: has the class' lock. */
@@ -383,7 +398,8 @@ struct slab_use slabs_use(struct slabs *s, unsigned class)
 	struct list *l = &s->list[class];
 
 	pthread_mutex_lock(&l->lock);
-	struct slab_use use = { l->slots, l->taken, l->pages * REGION_PAGE_BYTES };
+	struct slab_use use = { l->slots, l->taken, l->pages * REGION_PAGE_BYTES,
+				best_pages(s, class) };
 	pthread_mutex_unlock(&l->lock);
 	return use;
 }
@@ -449,6 +465,18 @@ bool slabs_hold(struct slabs *s, size_t page, struct slab_held *slab)
 	}
 	pthread_mutex_unlock(&l->lock);
 	return ok;
+}
+
+bool slabs_add_before(struct slabs *s, const struct slab_held *slab)
+{
+	struct list *l = &s->list[slab->class];
+
+	pthread_mutex_lock(&l->lock);
+	const uint8_t *run = region_alloc_before(s->region, slab->bytes, slab->addr);
+	if (run)
+		enter_slab(s, slab->class, run, (unsigned)(slab->bytes / REGION_PAGE_BYTES));
+	pthread_mutex_unlock(&l->lock);
+	return run;
 }
 
 bool slabs_release(struct slabs *s, struct slab_held *slab)

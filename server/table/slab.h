@@ -50,6 +50,7 @@ struct slab_use {
 	uint64_t slots;
 	uint64_t taken;
 	uint64_t bytes; /* of the slabs */
+	unsigned pages; /* that the next slab should have */
 };
 struct slab_use slabs_use(struct slabs *slabs, unsigned class);
 
@@ -74,6 +75,8 @@ bool slabs_look(struct slabs *slabs, size_t page, struct slab_held *slab);
 
 /* Holds that slab.  False: there is none, or somebody holds it. */
 bool slabs_hold(struct slabs *slabs, size_t page, struct slab_held *slab);
+/* Adds an empty slab that is as long, if the lowest run for it begins before this one. */
+bool slabs_add_before(struct slabs *slabs, const struct slab_held *slab);
 /* Lets go of it.  True: it was empty, and its pages are the region's again. */
 bool slabs_release(struct slabs *slabs, struct slab_held *slab);
 

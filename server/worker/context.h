@@ -17,12 +17,28 @@
 #include "common/rdma/device.h"
 #include "common/rdma/link.h"
 #include "common/auth/space.h"
+#include "common/wire.h"
 #include "server/worker/commands.h"
 
 enum poll_policy { POLL_ADAPTIVE, POLL_BUSY, POLL_EVENT };
 
 struct conn;
 struct server;
+
+/* Of WIRE_CLUSTER. */
+struct cluster_command {
+	enum wire_cluster what;
+	uint64_t id;
+	unsigned copies;
+	const char *member; /* a name; "": none */
+};
+
+/* Of a member, for metrics. */
+struct cluster_figures {
+	uint64_t epoch, in_sync, copies, lag_records; /* of the member that is behind most */
+	uint64_t lease_left_ns, failovers, failover_ns; /* how long the last one took */
+	bool serves, is_reached, is_fit; /* the agreement; it lacks no change */
+};
 
 /* What a worker asks of those above it. */
 struct server_hooks {
@@ -34,6 +50,24 @@ struct server_hooks {
 	bool (*knows)(struct server *server, uint64_t connection_id);
 	/* Figures as JSON; the length. */
 	size_t (*stats)(const struct server *server, char *buf, size_t buf_bytes);
+	/* What it is in its cluster, in the same form; NULL: it is of none, as for the next two. */
+	size_t (*cluster)(void *arg, char *buf, size_t buf_bytes);
+	void (*cluster_figures)(void *arg, struct cluster_figures *figures);
+	/* Where its members are, as WIRE_WHERE has it, and its epoch; the length. */
+	size_t (*cluster_where)(void *arg, uint64_t *epoch, char *buf, size_t buf_bytes);
+	/* A command, which is begun, or how far it is; `text` becomes a sentence. */
+	enum wire_status (*cluster_command)(void *arg, const struct cluster_command *command,
+					    enum wire_backup *state, char *text, size_t text_bytes);
+	void *cluster_arg;
+};
+
+/* A connection is of the reign that it began in: what it asks for is executed in that only. */
+struct membership {
+	_Atomic uint64_t reign;          /* 0: requests are not executed here */
+	_Atomic bool is_held;            /* changes wait: another one is to be primary */
+	/* CLOCK_BOOTTIME.  What changed nothing is answered until then; and a reader's lease is told to be
+	 * good until then, which is 0 while none gets one. */
+	_Atomic uint64_t lease_until_ns, reader_until_ns;
 };
 
 struct server {
@@ -58,7 +92,10 @@ struct server {
 	struct gate *gate;
 	struct knock *knock;     /* of all namespaces; NULL: any number of handshakes */
 	struct fates *fates;
+	struct completions *completions; /* of a cluster; or NULL */
 	struct news *news;
+	struct membership *membership; /* NULL: of no cluster */
+	uint64_t hash_seed;            /* of a cluster: all members have the same */
 
 	struct worker *worker[COMMANDS_MAX];
 	unsigned worker_count;
@@ -86,5 +123,14 @@ struct server {
 	_Atomic uint64_t last_id;     /* of a connection, where there is no locker that gives it */
 	uint64_t instance; /* random: tells clients one start of kvd from the next */
 };
+
+/*
+ * Whether what was asked for in that reign may take effect: the kvd may have been deposed since,
+ * and be primary again.
+ */
+static inline bool server_is_in_reign(const struct server *s, uint64_t reign)
+{
+	return !s->membership || atomic_load(&s->membership->reign) == reign;
+}
 
 #endif

@@ -255,3 +255,15 @@ void worker_close_all(struct worker *w, const char *why)
 	for (struct conn *c = w->conns.first; c; c = c->set_next)
 		conn_close(c, why);
 }
+
+void worker_close_former(struct worker *w)
+{
+	uint64_t reign = w->server->membership ? atomic_load(&w->server->membership->reign) : 0;
+
+	if (reign == w->reign)
+		return;
+	w->reign = reign;
+	for (struct conn *c = w->conns.first; c; c = c->set_next)
+		if (c->sendq.reign && c->sendq.reign != reign)
+			conn_close(c, "this member of the cluster is not the primary that it was");
+}

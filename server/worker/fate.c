@@ -44,6 +44,16 @@ void fate_note(struct fate_ring *r, uint32_t request_id, enum wire_status status
 	r->fate[r->used++ % r->size] = (struct fate){ request_id, status, version, value_bytes };
 }
 
+uint64_t fate_secret(const struct fate_ring *r)
+{
+	return r->secret;
+}
+
+uint32_t fate_kept(const struct fate_ring *r)
+{
+	return r->size;
+}
+
 bool fate_is_secret(const struct fate_ring *r, uint64_t secret)
 {
 	return r->secret == secret;

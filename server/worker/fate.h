@@ -27,6 +27,9 @@ void fate_ring_delete(struct fate_ring **ring);
 void fate_note(struct fate_ring *ring, uint32_t request_id, enum wire_status status,
 	       uint64_t version, uint64_t value_bytes);
 
+uint64_t fate_secret(const struct fate_ring *ring);
+/* How many changes it remembers. */
+uint32_t fate_kept(const struct fate_ring *ring);
 bool fate_is_secret(const struct fate_ring *ring, uint64_t secret);
 
 struct fates;

@@ -19,6 +19,7 @@
 #include "server/store/store.h"
 #include "server/table/index.h"
 #include "server/worker/conn.h"
+#include "server/worker/context.h"
 #include "server/worker/fate.h"
 #include "server/worker/news.h"
 
@@ -83,10 +84,61 @@ struct txbuf *reply_new(struct tx *t, struct sendq *to, const struct wire_reques
 	return b;
 }
 
+/* Whether it says what the table has: then only a primary may that has a lease. */
+static bool tells(const struct wire_reply *reply)
+{
+	bool is_of_the_member = reply->op == WIRE_HELLO || reply->op == WIRE_PING ||
+				reply->op == WIRE_STATS || reply->op == WIRE_WHERE ||
+				reply->op == WIRE_CLUSTER;
+
+	return !is_of_the_member &&
+	       (reply->status == WIRE_OK || reply->status == WIRE_NOT_FOUND ||
+		reply->status == WIRE_CONDITION);
+}
+
+bool reply_may_tell(const struct tx *t)
+{
+	return clock_read_ns(CLOCK_BOOTTIME) < atomic_load(&t->membership->lease_until_ns);
+}
+
+/*
+ * "Still d", for a reader of that reign.  The lease is looked at first, then whose it is, then the
+ * clock: who is frozen in between says less, and nothing of another reign's.
+ */
+static uint16_t left_ms(const struct tx *t, const struct sendq *q)
+{
+	uint64_t until_ns = atomic_load(&t->membership->reader_until_ns);
+	bool is_its = q->reign && atomic_load(&t->membership->reign) == q->reign;
+	uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
+	uint64_t left = is_its && now_ns < until_ns ? (until_ns - now_ns) / 1000000 : 0;
+
+	return left < UINT16_MAX ? (uint16_t)left : UINT16_MAX;
+}
+
+/* Behind what was sampled: who was frozen in between finds its lease over (cluster.md, 12). */
+static bool may_leave(const struct tx *t, const struct wire_reply *reply)
+{
+	return t->is_committed || !tells(reply) || reply_may_tell(t);
+}
+
+static size_t withhold(struct txbuf *b)
+{
+	struct wire_reply *reply = reply_head(b);
+
+	*reply = (struct wire_reply){ .request_id = reply->request_id, .op = reply->op,
+				      .status = WIRE_EBUSY, .bucket = ~0ull,
+				      .buckets = reply->buckets, .clock_ms = reply->clock_ms };
+	return 0;
+}
+
 void reply_send(struct tx *t, struct txbuf *b, size_t payload_bytes)
 {
 	struct sendq *q = b->to;
 
+	if (t->membership && !may_leave(t, reply_head(b)))
+		payload_bytes = withhold(b);
+	if (t->membership)
+		reply_head(b)->lease_ms = left_ms(t, q);
 	if (q->outstanding)
 		q->outstanding--;
 	if (q->closing) {

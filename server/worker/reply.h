@@ -15,6 +15,7 @@
 #include "server/worker/sendq.h"
 #include "server/worker/stats.h"
 
+struct membership;
 struct news;
 struct store;
 struct store_result;
@@ -40,6 +41,8 @@ struct tx {
 	const struct store *store;
 	struct news *news;
 	struct worker_stats *stats;
+	const struct membership *membership; /* in a cluster; NULL: in none */
+	bool is_committed; /* what is answered changed something */
 };
 
 /* `count` buffers, one every stride_bytes of `memory`, which stays the caller's.  0 or an
@@ -51,6 +54,8 @@ void tx_fini(struct tx *tx);
 #define TX_SPARE 64u
 #define TX_OTHERS 8u
 
+/* A member of a cluster: whether what changed nothing may be answered. */
+bool reply_may_tell(const struct tx *tx);
 /*
  * Whether a request of this connection, which is counted as outstanding, can be begun: there
  * will be a place in the send queue for its reply, and there is a buffer.  is_long: a reply

@@ -49,6 +49,7 @@ struct sendq {
 	struct ibv_qp *qp;
 	const char *peer; /* its address as text */
 	uint64_t connection_id;
+	uint64_t reign; /* of a member of a cluster: in which its requests are executed; 0: none yet */
 	bool closing; /* the queue pair is in error: nothing is to be posted */
 
 	uint32_t slots; /* for replies */

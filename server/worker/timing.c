@@ -57,6 +57,7 @@ const char *timing_op_name(unsigned op)
 		[WIRE_FATE] = "fate",   [WIRE_TXN] = "txn",         [WIRE_INCR] = "incr",
 		[WIRE_APPEND] = "append", [WIRE_TOUCH] = "touch",   [WIRE_BACKUP] = "backup",
 		[WIRE_HINTS] = "hints",   [WIRE_PREPEND] = "prepend",
+		[WIRE_WHERE] = "where",   [WIRE_CLUSTER] = "cluster",
 	};
 
 	return op < WIRE_OPS && names[op] ? names[op] : "unknown";

@@ -35,6 +35,7 @@
 #define DEFERRED_MAX (RX_COUNT / 2)
 #define STOP_NS_MAX 5000000000ull
 #define DRAIN_NS_MAX 2000000000ull
+#define BUSY_ROUND_NS 1000000ull /* who never sleeps looks at least so often what is due */
 
 static void sent(struct worker *w, const struct ibv_wc *wc)
 {
@@ -77,7 +78,7 @@ static void count_error(struct worker *w, enum ibv_wc_status status)
 /* What was polled together. */
 struct batch {
 	struct ibv_wc wc[BATCH];
-	struct hash hash[BATCH]; /* of a request's key */
+	struct index_spot spot[BATCH]; /* of a request's key */
 	bool hashed[BATCH];
 };
 
@@ -92,7 +93,7 @@ static void prefetch(struct worker *w, struct batch *b, int i, int end)
 	for (; i < end; i++)
 		b->hashed[i] = is_message(&b->wc[i]) &&
 			       request_prefetch(w, rx_buffer(&w->rx, (uint32_t)b->wc[i].wr_id),
-						b->wc[i].byte_len, &b->hash[i]);
+						b->wc[i].byte_len, &b->spot[i]);
 }
 
 /* Items, once the buckets are there. */
@@ -100,7 +101,7 @@ static void prefetch_items(struct worker *w, const struct batch *b, int i, int e
 {
 	for (; i < end; i++)
 		if (b->hashed[i])
-			index_prefetch_item(w->server->store->index, b->hash[i]);
+			index_prefetch_item(w->server->store->index, &b->spot[i]);
 }
 
 static void take_completion(struct worker *w, const struct ibv_wc *wc, const struct hash *hash)
@@ -120,7 +121,7 @@ static void take_completion(struct worker *w, const struct ibv_wc *wc, const str
  * cache, and a client that has many in flight has the first answers while the others
  * are made, if there is a core for it.
  */
-static int poll_batch(struct worker *w)
+static int poll_own(struct worker *w)
 {
 	struct batch b;
 	int n = ibv_poll_cq(w->queues.cq, BATCH, b.wc);
@@ -140,13 +141,21 @@ static int poll_batch(struct worker *w)
 			prefetch_items(w, &b, i, end);
 		for (int k = i; k < end; k++) {
 			w->timings.begun_ns = w->server->timed ? now : 0;
-			take_completion(w, &b.wc[k], b.hashed[k] ? &b.hash[k] : NULL);
+			take_completion(w, &b.wc[k], b.hashed[k] ? &b.spot[k].hash : NULL);
 		}
 		if (end < n && !spin_is_crowded(&w->spin, now))
 			reply_flush(&w->tx);
 	}
 	w->tx.clock_ms = 0;
 	return n;
+}
+
+static int poll_batch(struct worker *w)
+{
+	bool has = w->guest && w->guest->poll(w->guest->arg);
+	int n = poll_own(w);
+
+	return n ? n : has;
 }
 
 /* Something waits that no completion will announce. */
@@ -158,8 +167,9 @@ static bool has_waiting(const struct worker *w)
 
 static void sleep_for_event(struct worker *w)
 {
-	struct pollfd fds[2] = { { .fd = w->queues.channel->fd, .events = POLLIN },
-				 { .fd = w->commands.wake_fd, .events = POLLIN } };
+	struct pollfd fds[3] = { { .fd = w->queues.channel->fd, .events = POLLIN },
+				 { .fd = w->commands.wake_fd, .events = POLLIN },
+				 { .fd = w->guest ? w->guest->descriptor : -1, .events = POLLIN } };
 	struct ibv_cq *cq;
 	void *context;
 	eventfd_t value;
@@ -169,7 +179,7 @@ static void sleep_for_event(struct worker *w)
 	/* A step is due. */
 	bool now = rewrites_waiting(&w->rewrites) ||
 		   clear_is_ready(w->server->store, clock_ns());
-	int n = poll(fds, 2, now ? 0 : soon ? 1 : 1000);
+	int n = poll(fds, 3, now ? 0 : soon ? 1 : 1000);
 	if (n <= 0)
 		return;
 	if ((fds[0].revents & POLLIN) &&
@@ -179,18 +189,24 @@ static void sleep_for_event(struct worker *w)
 	}
 	if (fds[1].revents & POLLIN)
 		eventfd_read(w->commands.wake_fd, &value);
+	if (fds[2].revents & POLLIN)
+		w->guest->woken(w->guest->arg);
 }
 
-/* Nothing came: spin for a while, arm the event, look once more, sleep. */
+/* Nothing came: spin for a while, arm the event, look once more, sleep.  Who never sleeps looks
+ * after what is due now and then. */
 static int wait_batch(struct worker *w)
 {
 	enum poll_policy policy = w->server->poll;
 	uint64_t start = clock_ns();
 	int n = 0;
 
+	/* What was begun behind the last flush does not wait. */
+	if (w->guest)
+		w->guest->flush(w->guest->arg);
 	spin_start(&w->spin, start);
-	while (policy != POLL_EVENT &&
-	       (policy == POLL_BUSY || spin_again(&w->spin, start, clock_ns()))) {
+	while (policy == POLL_BUSY ? clock_ns() - start < BUSY_ROUND_NS
+				   : policy != POLL_EVENT && spin_again(&w->spin, start, clock_ns())) {
 		for (int i = 0; i < 16 && !n; i++)
 			n = poll_batch(w);
 		if (n)
@@ -198,7 +214,11 @@ static int wait_batch(struct worker *w)
 		if (n || atomic_load_explicit(&w->commands.poked, memory_order_relaxed) || has_waiting(w))
 			return n;
 	}
+	if (policy == POLL_BUSY)
+		return 0;
 	ibv_req_notify_cq(w->queues.cq, 0);
+	if (w->guest)
+		w->guest->arm(w->guest->arg);
 	n = poll_batch(w);
 	if (!n)
 		sleep_for_event(w);
@@ -238,6 +258,8 @@ static void close_all(struct worker *w)
 		if (idle)
 			sleep_for_event(w);
 	}
+	if (w->guest)
+		w->guest->leave(w->guest->arg);
 }
 
 static void *run(void *arg)
@@ -258,9 +280,14 @@ static void *run(void *arg)
 			worker_take_commands(w);
 			drain_look(w);
 		}
+		worker_close_former(w);
 		look_after_conns(w, n == 0);
+		if (w->guest)
+			w->guest->flush(w->guest->arg);
 		if (w->store.commits)
 			intake_committed(w);
+		if (w->guest)
+			w->guest->ended(w->guest->arg);
 		if (w->deferred.count) {
 			drain_room(w);
 			intake_retry(w);
@@ -405,6 +432,7 @@ static int new_parts(struct worker *w)
 	w->tx.store = s->store;
 	w->tx.news = s->news;
 	w->tx.stats = &w->stats;
+	w->tx.membership = s->membership;
 	w->timings.slow_ns = (uint64_t)s->slow_ms * 1000000;
 	w->timings.worker = w->id;
 	w->committed_end = &w->committed;
@@ -413,7 +441,7 @@ static int new_parts(struct worker *w)
 	if (pulls_init(&w->pulls, &parts) || rewrites_init(&w->rewrites, &parts) ||
 	    deferred_init(&w->deferred, DEFERRED_MAX))
 		return -1;
-	return s->durable && owed_init(&w->owed, STORE_COMMITS_MAX) ? -1 : 0;
+	return (s->durable || s->membership) && owed_init(&w->owed, STORE_COMMITS_MAX) ? -1 : 0;
 }
 
 int worker_new(struct server *s, unsigned id, struct worker **worker, struct err *err)
@@ -440,6 +468,11 @@ int worker_new(struct server *s, unsigned id, struct worker **worker, struct err
 		return -1;
 	rc = rx_refill(&w->rx, 0);
 	return rc ? err_set_errno(err, -1, rc, "can't post receives") : 0;
+}
+
+void worker_invite(struct worker *w, const struct worker_guest *guest)
+{
+	w->guest = guest;
 }
 
 int worker_start(struct worker *w, struct err *err)

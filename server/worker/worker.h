@@ -8,6 +8,7 @@
 #define SERVER_WORKER_WORKER_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -20,6 +21,25 @@ struct timing;
 struct worker;
 struct worker_queues; /* rx.h */
 struct worker_stats;
+
+/*
+ * What a worker does beside its own connections, where kvd is a member of a cluster: all of it
+ * in the worker's thread.
+ */
+struct worker_guest {
+	bool (*poll)(void *arg);  /* whether there was something */
+	void (*flush)(void *arg); /* at the end of each round, before replies leave, and before it
+				     sleeps */
+	void (*ended)(void *arg); /* changes have ended, what waits for their stripes has not begun */
+	void (*arm)(void *arg);   /* before it sleeps: the descriptor will be readable */
+	void (*woken)(void *arg); /* it was */
+	void (*leave)(void *arg); /* the worker ends */
+	int descriptor;
+	void *arg;
+};
+
+/* Before the worker starts; the guest's memory is the caller's. */
+void worker_invite(struct worker *worker, const struct worker_guest *guest);
 
 /* 0, or -1 after setting err; *worker is to be deleted then too. */
 int worker_new(struct server *server, unsigned id, struct worker **worker, struct err *err);

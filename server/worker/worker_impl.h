@@ -32,6 +32,7 @@
 #include "server/worker/timing.h"
 
 struct server;
+struct worker_guest; /* worker.h */
 
 struct worker {
 	struct server *server;
@@ -43,7 +44,9 @@ struct worker {
 	_Atomic uint64_t beat; /* counts rounds; partner: worker_stuck_ns */
 	uint64_t seen_beat, seen_ns; /* of the thread that asks for that */
 
+	const struct worker_guest *guest; /* NULL: none */
 	struct worker_queues queues;
+	uint64_t reign; /* of a cluster: as it was looked at last */
 	unsigned events; /* to be acknowledged */
 	uint64_t polled; /* completions */
 	uint64_t room_ns; /* when it was last looked who has too much */
@@ -84,6 +87,8 @@ void drain_marked(struct conn *conn);
  * the locker's last answers to them. */
 void drain_bury(struct worker *worker, struct conn *drained);
 void worker_close_all(struct worker *worker, const char *why);
+/* Those of a reign that is over; of no cluster: none. */
+void worker_close_former(struct worker *worker);
 
 /* recv.c; hash: of the request's key, or NULL. */
 void intake_received(struct worker *worker, const struct ibv_wc *wc, const struct hash *hash);

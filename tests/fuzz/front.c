@@ -38,7 +38,8 @@ static struct item {
 	uint32_t flags;
 	int signs;
 } items[KEYS];
-static uint64_t versions, calls;
+static uint64_t versions;
+static _Atomic uint64_t calls; /* by a loop and by the clerk */
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 
 static struct item *find(const void *key, size_t bytes)
@@ -296,6 +297,13 @@ int kvd_flush(kvd_session *s)
 	return KVD_OK;
 }
 
+int kvd_flush_at(kvd_session *s, uint64_t unix_ms)
+{
+	(void)s;
+	FUZZ_CHECK(unix_ms <= KVD_UNIX_MS_MAX);
+	return mishap(true);
+}
+
 int kvd_stats(kvd_session *s, char **json)
 {
 	(void)s;
@@ -321,16 +329,20 @@ void kvd_session_delete(kvd_session **session)
 	*session = NULL;
 }
 
-int kvd_buffer_new(kvd_client *client, void *addr, size_t bytes, kvd_buffer **buffer)
+/* The buffer is its memory. */
+int kvd_buffer_alloc(kvd_client *client, size_t bytes, void **addr, kvd_buffer **buffer)
 {
-	(void)client, (void)addr, (void)bytes;
-	*buffer = NULL;
+	(void)client;
+	*addr = calloc(1, bytes);
+	*buffer = *addr;
+	FUZZ_CHECK(*addr);
 	return KVD_OK;
 }
 
 void kvd_buffer_delete(kvd_buffer **buffer)
 {
-	(void)buffer;
+	free(*buffer);
+	*buffer = NULL;
 }
 
 const char *kvd_session_error(const kvd_session *session)

@@ -59,10 +59,12 @@ void case_submitted_attributes(void);
 /* api_pieces.c */
 void case_pieces(void);
 void case_buffers(void);
+void case_buffers_made(void);
 void case_large(void);
 
 /* api_flight.c */
 void case_many(void);
+void case_many_exist(void);
 void case_sessions(void);
 void case_events(void);
 void case_submits(void);

@@ -49,6 +49,43 @@ void case_many(void)
 	CHECK(kvd_mget(session, items, 0) == KVD_OK);
 }
 
+/* Long and short, there and not: all with one call, and only what says that it is there. */
+void case_many_exist(void)
+{
+	enum { LONG = 100000, KEYS = 40 };
+	static char value[LONG];
+	static struct kvd_item items[KEYS];
+	static char keys[KEYS][16];
+	struct kvd_counters before, after;
+
+	for (int i = 0; i < KEYS; i++) {
+		size_t n = (size_t)snprintf(keys[i], sizeof keys[i], "exist%d", i);
+		items[i] = (struct kvd_item){ .key = keys[i], .key_bytes = n, .result = 99 };
+		if (i % 4)
+			CHECK(kvd_put(session, keys[i], n, value, i % 4 == 1 ? LONG : (size_t)i,
+				      NULL) == KVD_OK);
+	}
+	kvd_session_counters(session, &before);
+	CHECK(kvd_mexists(session, items, KEYS) == KVD_OK);
+	kvd_session_counters(session, &after);
+	for (int i = 0; i < KEYS; i++) {
+		CHECK(items[i].result == (i % 4 ? KVD_OK : KVD_NOT_FOUND));
+		CHECK(!(i % 4) || items[i].value_bytes == (i % 4 == 1 ? LONG : (size_t)i));
+	}
+	/* Of the long ones the heads. */
+	CHECK(after.reads > before.reads && after.read_bytes - before.read_bytes < LONG);
+	CHECK(after.copied_bytes == before.copied_bytes);
+	CHECK(kvd_mdel(session, items, KEYS) == KVD_OK);
+	for (int i = 0; i < KEYS; i++)
+		CHECK(items[i].result == (i % 4 ? KVD_OK : KVD_NOT_FOUND));
+	CHECK(kvd_mexists(session, items, KEYS) == KVD_OK);
+	for (int i = 0; i < KEYS; i++)
+		CHECK(items[i].result == KVD_NOT_FOUND);
+	items[0].key_bytes = 0;
+	CHECK(kvd_mexists(session, items, KEYS) == KVD_EINVAL && items[0].result == KVD_EINVAL);
+	CHECK(items[1].result == KVD_NOT_FOUND);
+}
+
 /* The first sessions of a client, several at once: one of them opens the device. */
 enum { FIRST_SESSIONS = 4, FIRST_ROUNDS = 20 };
 

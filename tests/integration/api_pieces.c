@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* api_pieces.c -- values in pieces, in registered buffers, and large ones. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -121,6 +122,47 @@ void case_buffers(void)
 		kvd_buffer_delete(&many[i]);
 	free(from);
 	free(to);
+}
+
+/* Whether a peer can map this memory on the software device: it is a file's. */
+static bool is_shared(const void *addr)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long begin, end;
+	char line[512], rights[5];
+	bool found = false;
+
+	CHECK(maps);
+	while (!found && fgets(line, sizeof line, maps))
+		found = sscanf(line, "%lx-%lx %4s", &begin, &end, rights) == 3 &&
+			(uintptr_t)addr >= begin && (uintptr_t)addr < end;
+	fclose(maps);
+	return found && rights[3] == 's';
+}
+
+void case_buffers_made(void)
+{
+	size_t bytes = 3000000;
+	uint8_t *from = pattern(bytes, 9);
+	void *memory = NULL;
+	kvd_buffer *a, *b;
+
+	CHECK(kvd_buffer_alloc(client, 0, &memory, &a) == KVD_EINVAL && !a && !memory);
+	CHECK(kvd_buffer_alloc(client, (size_t)1 << 62, &memory, &a) == KVD_ENOMEM && !a && !memory);
+	CHECK(strstr(kvd_client_error(client), "buffer of"));
+	CHECK(kvd_buffer_alloc(client, bytes, &memory, &a) == KVD_OK);
+	uint8_t *to = memory;
+	CHECK((uintptr_t)to % 4096 == 0 && !to[0] && !to[bytes - 1]);
+	CHECK(!strstr(kvd_client_device(client), "soft") || is_shared(to));
+	CHECK(kvd_buffer_new(client, to + 10, 10, &b) == KVD_EINVAL);
+	for (size_t i = 0; i < sizeof piece_lengths / sizeof *piece_lengths; i++) {
+		size_t some = piece_lengths[i] < bytes ? piece_lengths[i] : bytes - 1;
+		check_pieces(from, to, some, 3);
+		check_pieces(to, from, some, 3);
+	}
+	kvd_buffer_delete(&a);
+	CHECK(!a && !is_shared(to));
+	free(from);
 }
 
 /* A value of `size` bytes there and back, one way and the other. */

@@ -12,6 +12,7 @@ exact_under() {
 	SOFTVERBS_FAULT=$1 SOFTVERBS_FAULT_LOG=$tmp/kvd.faults start_kvd --memory 64M
 	say "kvd: ${1:-no faults}; clients: $2"
 	under_faults "$2" "$counters" "$KVD_ADDR" 8 "$(scaled 20000 4000)" 5 5 || fail "the counters are wrong"
+	check_faults "$2" "$tmp/faults"
 	stop_kvd
 	check_faults "$1" "$tmp/kvd.faults"
 }

@@ -20,6 +20,14 @@ compute "$(of hint_messages_per_get) < 0.01" || fail "a message for so few GETs"
 [ "$(stat memory.used_bytes)" -le $((16 << 20)) ] || fail "more is used than there is"
 stop_kvd
 
+# The same of 16 to 1,000 bytes each: an LRU list of as many bytes.
+start_kvd --memory 16M --workers 1 --evict
+expect 0 "$KVD_BUILD/bench/enginebench" "$KVD_ADDR" cache "$(($(scaled 380000) + 20000))" 0
+cat "$tmp/out"
+compute "$(of hit_ratio) > $(of lru_ratio) - 0.02" || fail "values of many lengths: fewer hits than LRU"
+compute "$(of evictions) > 1000" || fail "nothing was removed"
+stop_kvd
+
 # Keys that only one-sided GETs use are there at the end; those that came with them and
 # were not used are not.
 start_kvd --memory 16M --workers 2 --evict

@@ -17,6 +17,7 @@ for ((i = 0; i < count; i++)); do echo "get key$i"; done >"$tmp/gets"
 # gets_under FAULTS: the answers are right or none at all.
 gets_under() {
 	under_faults "$1" kvcli <"$tmp/gets" >"$tmp/out" 2>"$tmp/err"
+	check_faults "$1" "$tmp/faults"
 	[ "$(wc -l <"$tmp/out")" = "$count" ] || { head -3 "$tmp/err"; fail "$1: not every GET was answered"; }
 	awk -v text="$text" -v faults="$1" '$0 == NR - 1 "-" text { right++; next }
 		/^\(not found\)$|^ERROR/ { none++; next }

@@ -11,7 +11,7 @@ users=$tmp/users
 export KVD_CREDENTIALS_FILE=$tmp/admin
 http=$(kvd --version | grep -q 'metrics: yes' && echo 1 || echo 0)
 
-# What another user's PUTs take, until pace_end: $p99, $max in microseconds.
+# What another user's PUTs take, until pace_end: $puts of them, $p99, $max in microseconds.
 pace() {
 	rm -f "$tmp/paced"
 	start "$attack" "$KVD_ADDR" pace "$tmp/admin" other "$tmp/paced" >"$tmp/pace"
@@ -23,7 +23,7 @@ pace_end() { # WHAT
 	[ "$status" = 0 ] || fail "$1: PUTs of another user: $(cat "$tmp/pace")"
 	say "$1: $(cat "$tmp/pace")"
 	[ "$(awk '{ print $4 }' "$tmp/pace")" = 0 ] || fail "$1: PUTs of another user failed"
-	p99=$(awk '{ print $8 }' "$tmp/pace") max=$(awk '{ print $10 }' "$tmp/pace")
+	puts=$(awk '{ print $2 }' "$tmp/pace") p99=$(awk '{ print $8 }' "$tmp/pace") max=$(awk '{ print $10 }' "$tmp/pace")
 }
 healthy() {
 	[ -n "$port" ] || return 0
@@ -59,7 +59,8 @@ base=$p99
 pace
 hoard 120 3
 pace_end "120 GETs by message of $mb MB"
-compute "$p99 <= 5 * $base || $p99 <= 20000" || fail "a reader of a long value makes PUTs of others slow: p99 $p99 us"
+# Of fewer than 100, at a small size, it is the greatest, which others' time slices are in.
+compute "$p99 <= 5 * $base || $p99 <= ($puts < 100 ? 200000 : 20000)" || fail "a reader of a long value makes PUTs of others slow: p99 $p99 us"
 compute "$max <= 1000000" || fail "a reader of a long value keeps a worker for $max us"
 pace
 timeout $((2 * patience_s)) "$attack" "$KVD_ADDR" swell 12 3 "$tmp/admin" long >"$tmp/swell" ||

@@ -58,6 +58,23 @@ answers 0 $'yes\n' exists name
 answers 0 '' flush --yes
 answers 0 '' keys
 
+# At a time: it is told, and never takes it away. Each takes the place of the one before.
+answers 0 '' put name 1
+answers 2 '' flush --at 4000000000
+answers 0 $'every key goes at 2096-10-02T07:06:40Z\n' flush --yes --at 4000000000
+answers 0 $'every key goes at 2099-12-31T23:59:59Z\n' flush --yes --at 2099-12-31T23:59:59Z
+expect 0 kvcli flush --yes --delay 1h
+grep -Eqx 'every key goes at 2[0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z' "$tmp/out" ||
+	fail "flush --delay: $(cat "$tmp/out")"
+expect 0 kvcli flush --yes --delay 1ms
+is_absent() { ! kvcli exists name >/dev/null; }
+wait_for is_absent || fail "the time came, and the key stays"
+answers 0 '' put name 2
+answers 0 $'every key goes at 2096-10-02T07:06:40Z\n' flush --yes --at 4000000000
+answers 0 $'no flush is to come\n' flush --at never
+answers 0 2 get name
+answers 0 '' flush --yes
+
 # Who closes the pipe is told nothing.
 head -c 1000000 /dev/zero >"$tmp/in"
 expect 0 kvcli put big --file "$tmp/in"

@@ -46,6 +46,12 @@ refused 'give one of the two' keys 'a*' --prefix a
 refused 'without --long and --null' keys --json --long
 refused 'before the command' ping -s 127.0.0.1
 refused '--yes' flush
+refused '--yes' flush --delay 1
+refused '--at is over' flush --yes --at 1790000
+refused '--at wants' flush --yes --at soon
+refused '--at wants' flush --yes --at 2100-02-29T00:00:00Z
+refused '--delay wants a time' flush --yes --delay 0
+refused 'give one of the two' flush --yes --delay 5 --at never
 
 # fits WORD...: help that leaves a line for the prompt.
 fits() {

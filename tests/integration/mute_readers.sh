@@ -49,7 +49,7 @@ let_go
 grep -Eq 'closed: (it asks for more, and takes none of its replies|more requests than its credits)' "$kvd_log" ||
 	fail "they stay with more than they may have"
 # So many that all buffers are theirs: those who take nothing make room.
-mutes 100 100
+mutes 100 60
 puts
 expect 0 kvcli --credentials "$tmp/reader" keys
 wait_for grep -q 'others wait for theirs' "$kvd_log" || fail "no room was made, or none was needed"

@@ -16,9 +16,10 @@ cat >"$tmp/sizes.c" <<'END'
 int main(void)
 {
 	printf("KVD_SIZEOF_OPTIONS=%zu KVD_SIZEOF_CHANGE=%zu KVD_SIZEOF_ITEM=%zu KVD_SIZEOF_COMPLETION=%zu "
-	       "KVD_SIZEOF_INFO=%zu\n",
+	       "KVD_SIZEOF_INFO=%zu KVD_SIZEOF_COUNTERS=%zu\n",
 	       sizeof(struct kvd_options), sizeof(struct kvd_change), sizeof(struct kvd_item),
-	       sizeof(struct kvd_completion), sizeof(struct kvd_info));
+	       sizeof(struct kvd_completion), sizeof(struct kvd_info),
+	       sizeof(struct kvd_counters));
 	return 0;
 }
 END
@@ -27,8 +28,10 @@ export $("$tmp/sizes")
 export PYTHONPATH=$KVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=error
 
 start_kvd --memory 256M --namespace photos:memory=32M
-$python "$KVD_SOURCE/python/test_kvd.py" >"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "python/test_kvd.py"; }
-tail -n 3 "$tmp/out"
+for test in test_kvd test_keys; do
+	$python "$KVD_SOURCE/python/$test.py" >"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "python/$test.py"; }
+	tail -n 3 "$tmp/out"
+done
 
 # What the README shows, on this kvd instead of the default address.
 sed "s|kvd.connect() |kvd.connect('$KVD_ADDR') |; s|aio.connect()|aio.connect('$KVD_ADDR')|" "$KVD_SOURCE/python/README.md" >"$tmp/README.md"
@@ -36,22 +39,30 @@ if $python -c 'import numpy' 2>/dev/null; then
 	$python -m doctest -o ELLIPSIS "$tmp/README.md" >"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "python/README.md"; }
 fi
 
-stop_kvd
-
-# One version everywhere, and a wheel that has all of the module.
+# One version everywhere, a wheel that has all of the module, and the same tests with what
+# is compiled of it.
 [ "$($python -c 'import kvd; print(kvd.__version__)')" = "$("$KVD_BUILD/kvcli" --version | sed 's/kvcli //')" ] ||
 	fail "the module is of another version"
 if $python -c 'import setuptools, wheel' 2>/dev/null; then
 	cp -r "$KVD_SOURCE/python" "$tmp/python"
-	(cd "$tmp/python" && PYTHONWARNINGS=ignore $python -c 'from setuptools import setup; setup()' -q bdist_wheel) \
-		>"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "the wheel"; }
-	$python -m zipfile -l "$tmp"/python/dist/kvd-*.whl >"$tmp/out" || fail "no wheel"
+	(cd "$tmp/python" && CFLAGS=-I$KVD_SOURCE/client PYTHONWARNINGS=ignore $python setup.py -q build_ext --inplace \
+		bdist_wheel) >"$tmp/out" 2>&1 || { cat "$tmp/out"; fail "the wheel"; }
+	$python -m zipfile -l "$tmp"/python/dist/kvd-*.whl >"$tmp/list" || fail "no wheel"
 	for file in "$KVD_SOURCE"/python/kvd/*; do
-		[ "${file##*/}" = __pycache__ ] || grep -q "^kvd/${file##*/} " "$tmp/out" || fail "the wheel has no ${file##*/}"
+		[ "${file##*/}" = __pycache__ ] || grep -q "^kvd/${file##*/} " "$tmp/list" || fail "the wheel has no ${file##*/}"
 	done
+	if [ -e "$($python -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]; then
+		grep -q '^kvd/_fast.abi3.so ' "$tmp/list" || { cat "$tmp/out"; fail "the wheel has no compiled part"; }
+		KVD_COMPILED=1 PYTHONPATH=$tmp/python $python "$tmp/python/test_kvd.py" >"$tmp/out" 2>&1 ||
+			{ cat "$tmp/out"; fail "python/test_kvd.py with the compiled part"; }
+		tail -n 3 "$tmp/out"
+	else
+		say "without Python.h"
+	fi
 else
 	say "without setuptools and wheel"
 fi
+stop_kvd
 
 # Users, and those of a namespace.
 umask 077
@@ -91,7 +102,7 @@ stop_kvd
 
 if $python -m mypy --version >/dev/null 2>&1; then
 	(cd "$KVD_SOURCE/python" && $python -m mypy --cache-dir "$tmp/mypy" --strict kvd test_kvd.py \
-		test_aio.py test_aio_killed.py) ||
+		test_keys.py test_aio.py test_aio_killed.py) ||
 		fail "mypy --strict"
 else
 	say "without mypy"

@@ -142,7 +142,7 @@ run_shown() {
 			front "$command"
 		fi
 		;;
-	umask\ * | *--check-config* | *kvd\ init* | *kvcli\ user\ *--users*) run_one "$command" ;;
+	head\ *basenc* | umask\ * | *--check-config* | *kvd\ init* | *kvcli\ user\ *--users*) run_one "$command" ;;
 	*kvd\ -*)
 		serve serving "$command"
 		serving=default

@@ -14,6 +14,7 @@ under() {
 	under_faults "$1" "$torture" -s "$KVD_ADDR" --dir "$tmp" --seconds "$seconds" --clients 3 \
 		"${@:2}" >"$tmp/line" || { cat "$tmp/line"; fail "torture with $1"; }
 	cat "$tmp/line"
+	check_faults "$1" "$tmp/faults"
 	retries=$(sed 's/.* \([0-9]*\) retries.*/\1/' "$tmp/line")
 }
 

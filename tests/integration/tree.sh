@@ -39,5 +39,14 @@ done
 for file in tests/integration/*.sh; do
 	grep -q "$file" tests/Makemodule.am || complain "$file stands in no Makemodule.am"
 done
+# What takes a rule out still finds it.
+for folder in mends vacuous; do
+	python3 tests/mends/check --folder $folder --list >"$tmp/list" || complain "tests/$folder: $(grep FAIL "$tmp/list")"
+	grep -q . "$tmp/list" || complain "tests/$folder: nothing is listed"
+done
+for file in tests/mutations/*.sed; do
+	sed -f "$file" "$(sed -n '1s/^# //p' "$file")" | cmp -s - "$(sed -n '1s/^# //p' "$file")" &&
+		complain "$file changes nothing"
+done
 
 [ $bad = 0 ] || fail "see above"

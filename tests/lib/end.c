@@ -55,6 +55,13 @@ static int get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event
 	return -1;
 }
 
+static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **of, void **of_context)
+{
+	(void)channel, (void)of, (void)of_context;
+	errno = EAGAIN;
+	return -1;
+}
+
 /* There is no other connection. */
 static struct rdma_event_channel *create_event_channel(void)
 {
@@ -103,6 +110,7 @@ static const struct verbs verbs_end = {
 	.reg_mr = reg_mr,
 	.dereg_mr = dereg_mr,
 	.get_cm_event = get_cm_event,
+	.get_cq_event = get_cq_event,
 	.create_event_channel = create_event_channel,
 	.destroy_event_channel = destroy_event_channel,
 	.disconnect = disconnect,
@@ -235,7 +243,10 @@ static void set_engine(struct end *end)
 	e->table = end->bytes->table;
 	e->table.welcome.table_addr = (uintptr_t)end->bytes->base;
 	e->table.welcome.lock_addr = (uintptr_t)end->words;
+	e->table.welcome.stripes = BYTES_STRIPES;
 	e->registrar = (struct registrar){ .verbs = &verbs_end, .buffers = buffers_new() };
+	e->event_fd = e->timer_fd = -1;
+	channel.fd = comp.fd = -1;
 	e->channel = &channel;
 	e->comp = &comp;
 	e->cq = &cq;
@@ -249,6 +260,7 @@ static void set_engine(struct end *end)
 	e->sge = calloc(e->sq_depth * SGE_MAX, sizeof *e->sge);
 	e->memory_mr = reg_mr(NULL, memory, 1, 0);
 	e->rx = (uint8_t *)memory + END_DEPTH * sizeof(struct op_memory);
+	e->look = (struct layout_lease *)(e->rx + RX_COUNT * RX_STRIDE_BYTES);
 	e->held.page = calloc(LAYOUT_HELD_MAX, sizeof *e->held.page);
 	spin_init(&e->spin);
 	assert_true(e->wr && e->sge && e->held.page && ops_new(e, memory));
@@ -271,7 +283,8 @@ struct end *end_new(void)
 	context.ops.poll_cq = poll_cq;
 	context.ops.req_notify_cq = req_notify_cq;
 	qp.context = cq.context = &context;
-	memory = calloc(1, END_DEPTH * sizeof(struct op_memory) + RX_COUNT * RX_STRIDE_BYTES);
+	memory = calloc(1, END_DEPTH * sizeof(struct op_memory) + RX_COUNT * RX_STRIDE_BYTES +
+				   sizeof(struct layout_lease));
 	assert_non_null(memory);
 	set_engine(end);
 	for (unsigned i = 0; i < RX_COUNT; i++) {

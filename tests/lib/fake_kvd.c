@@ -484,6 +484,15 @@ int kvd_flush(kvd_session *s)
 	return KVD_OK;
 }
 
+/* All in one page. */
+int kvd_keys_page(kvd_session *s, const void *prefix, size_t prefix_bytes, uint64_t *cursor,
+		  int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
+		  void *arg)
+{
+	*cursor = 0;
+	return kvd_keys(s, prefix, prefix_bytes, each, arg);
+}
+
 int kvd_keys(kvd_session *s, const void *prefix, size_t prefix_bytes,
 	     int (*each)(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes),
 	     void *arg)

@@ -135,7 +135,7 @@ enum store_moved fixture_move(struct store_worker *w, const void *key, size_t ke
 	index_unlock(s->index, &spot);
 	if (!item)
 		return STORE_MOVED_NOT;
-	return store_move(w, item, heap_room_bytes(w->heap, item, bytes), false);
+	return store_move(w, item, heap_room_bytes(w->heap, item, bytes), HEAP_PACKED);
 }
 
 int fixture_remove(struct store_worker *w, const void *key, size_t key_bytes)

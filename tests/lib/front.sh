@@ -48,20 +48,29 @@ talk_lines() {
 	talk "$tmp/lines.talk"
 }
 
-# against_memcached SCRIPT...: where memcached is here, the scripts are right of it, too.
-against_memcached() {
+# with_memcached COMMAND ARG...: where memcached is here, runs that beside one that listens at
+# $MEMCACHED_SOCKET.
+with_memcached() {
 	local user=() log=$front_log memcached_pid
 	command -v memcached >/dev/null || return 0
 	[ "$(id -u)" != 0 ] || user=(-u root)
-	start memcached ${user[@]+"${user[@]}"} -s "$tmp/memcached.sock"
+	MEMCACHED_SOCKET=$tmp/memcached.sock
+	start memcached ${user[@]+"${user[@]}"} -s "$MEMCACHED_SOCKET"
 	memcached_pid=$pid front_log=/dev/null
-	memcached_listens() { [ -S "$tmp/memcached.sock" ]; }
+	memcached_listens() { [ -S "$MEMCACHED_SOCKET" ]; }
 	wait_for memcached_listens || fail "memcached doesn't start"
-	case $(memcached -V) in
-	*' 1.6.18') TALK_TO=$tmp/memcached.sock talk "$@" ;;
-	*) say "$(memcached -V): another version, which may say other words" ;;
-	esac
+	"$@"
 	front_log=$log
 	kill "$memcached_pid"
 	wait_exit "$memcached_pid"
 }
+
+talk_to_memcached() {
+	case $(memcached -V) in
+	*' 1.6.18') TALK_TO=$MEMCACHED_SOCKET talk "$@" ;;
+	*) say "$(memcached -V): another version, which may say other words" ;;
+	esac
+}
+
+# against_memcached SCRIPT...: where memcached is here, the scripts are right of it, too.
+against_memcached() { with_memcached talk_to_memcached "$@"; }

@@ -198,6 +198,7 @@ libraries() {
 	for module in cmocka hiredis libmemcached libmicrohttpd rocksdb libedit libevent_core; do
 		echo "$module $(pkg-config --modversion "$module" 2>/dev/null)"
 	done
+	[ ! -e /usr/include/zookeeper/zookeeper.h ] || echo "zookeeper" # it has no module
 }
 
 # What was compiled for other options is no longer right. What a library that came or went

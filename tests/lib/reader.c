@@ -10,6 +10,8 @@
 #include "client/get/get.h"
 #include "client/op/engine.h"
 #include "client/op/hints.h"
+#include "client/op/look.h"
+#include "client/op/message.h"
 #include "client/op/operation.h"
 #include "client/op/operation_impl.h"
 #include "client/op/post.h"
@@ -248,6 +250,28 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 	(void)ask, (void)value_bytes;
 	op_done(op, KVD_EBUSY);
 	return 0;
+}
+
+/* Its kvd is of no cluster. */
+bool look_again(struct engine *e, uint64_t reign, uint64_t now_ns)
+{
+	(void)e, (void)reign, (void)now_ns;
+	die("a lease is looked for");
+	return false;
+}
+
+/* There is no cluster. */
+bool request_is_moved(struct op *op)
+{
+	(void)op;
+	return false;
+}
+
+bool message_put_off(struct op *op)
+{
+	(void)op;
+	die("a reply from nobody");
+	return false;
 }
 
 void request_tell(struct engine *e, const struct wire_request *ask)

@@ -86,7 +86,10 @@ shows "a fault that is forgotten" "FAIL: A15: no file in tests/mends"
 look 2 C9
 right_tree
 
+look 0 --list
 sed -i 's/a - b/a + b/' "$tree/tests/mends/C1-sum"
+look 1 --list
+shows "a sed that changes nothing, in the list" "FAIL: C1-sum: changes nothing: server/sum.c"
 finds "a sed that changes nothing" "changes nothing: server/sum.c"
 sed -i 's/a - b/b + a/' "$tree/tests/mends/C1-sum"
 finds "a mend that its test does not need" "without the mend unit sum_test still passes"
@@ -114,3 +117,5 @@ mend C4-model <<<$'# It.\n# test: model sum.pml -DN=1\n# says: errors: 1'
 finds "a model without its mutation" "no macro MUTATE_ or NO_"
 mend X1-other <<<$'# test: unit sum_test\n# says: x\n# file: server/sum.c\ns/a/b/'
 finds "a name of no fault" "X1 is none of the faults' names"
+mend S-other <<<$'# test: unit sum_test\n# says: x\n# file: server/sum.c\ns/a/b/'
+finds "a file whose name is no mend's" "S-other: is no name of a mend"

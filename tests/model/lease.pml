@@ -13,6 +13,7 @@
  * -DWORDS: a reader that READs them; -DMESSAGES: one that asks the primary, whose own lease
  * that is.  -DGROW: the primary is alone, and the backup joins.  -DREGAIN: the primary was one
  * before, and becomes one again while somebody READs; its words go on from where they were.
+ * With messages: a connection is of one reign, whose lease it is told of.
  */
 #ifndef ROUNDS
 #define ROUNDS 3
@@ -54,6 +55,8 @@ byte sample = 255, sample_age = OLD, good_age = OLD;
 byte posted_age = OLD;
 byte sampled_a = 255, sampled_g = 255; /* 255: not yet */
 bool sampled_epoch, good_epoch, knows; /* epochs, of REGAIN */
+bool asked_epoch; /* of the connection that it asked by */
+bool in_reign = true; /* the primary says of itself that it is one, in word_epoch */
 
 #define older(age, max) age = (age < max -> age + 1 : max)
 
@@ -92,7 +95,7 @@ proctype watch()
 }
 
 /* Something that is sampled, and counts if the lease is good then. */
-#ifdef WORDS
+#if defined(WORDS) || defined(REGAIN)
 #define SAMPLER_AGE good_age
 #else
 #define SAMPLER_AGE lease_age
@@ -161,7 +164,8 @@ proctype rounds()
 	}
 	:: d_step { raised -> raised = false; asking = false } /* given up */
 #ifdef REGAIN
-	:: d_step { !is_primary -> is_primary = true; word_epoch = true }
+	:: d_step { !is_primary && in_reign -> in_reign = false }
+	:: d_step { !is_primary && !in_reign -> is_primary = true; in_reign = true; word_epoch = true }
 	:: d_step { !knows && word_epoch -> knows = true }
 #endif
 #ifdef GROW
@@ -231,15 +235,40 @@ proctype reader()
 	}
 #else
 	/* "How long is the lease?"  The primary looks at its own. */
-	:: d_step { posted == NOTHING -> posted = MESSAGE; posted_age = 0 }
+	:: d_step { posted == NOTHING -> posted = MESSAGE; posted_age = 0; asked_epoch = knows }
+#if !defined(REGAIN) || defined(MUTATE_told_of_any)
+#define IS_ANSWERED (sampled_a != 255)
 	:: d_step { posted == MESSAGE && sampled_a == 255 && IS_GOOD(lease_age) -> sampled_a = lease_age }
-	:: d_step { posted == MESSAGE && sampled_a != 255 ->
+#else
+#define IS_ITS (in_reign && word_epoch == asked_epoch)
+#define IS_ANSWERED (sampled_a != 255 && sampled_g != 255)
+#ifdef MUTATE_reign_first
+	:: d_step { posted == MESSAGE && sampled_g == 255 && IS_ITS -> sampled_g = 0 }
+	:: d_step { posted == MESSAGE && sampled_g != 255 && sampled_a == 255 && IS_GOOD(lease_age) ->
+		sampled_a = lease_age
+	}
+#else
+	:: d_step { posted == MESSAGE && sampled_a == 255 && IS_GOOD(lease_age) -> sampled_a = lease_age }
+	:: d_step { posted == MESSAGE && sampled_a != 255 && sampled_g == 255 && IS_ITS -> sampled_g = 0 }
+#endif
+	:: d_step { posted == MESSAGE && !IS_ANSWERED && !IS_ITS ->
+		sampled_a = 255;
+		sampled_g = 255;
+		posted = NOTHING;
+		posted_age = OLD
+	}
+#endif
+	:: d_step { posted == MESSAGE && IS_ANSWERED ->
 #ifdef MUTATE_received_late /* counted from the reply */
 		better(sampled_a);
 #else
 		better(sampled_a + posted_age);
 #endif
+#ifdef REGAIN
+		good_epoch = asked_epoch;
+#endif
 		sampled_a = 255;
+		sampled_g = 255;
 		posted_age = OLD;
 		posted = NOTHING
 	}

@@ -13,6 +13,8 @@
 #include "tests/sim/world.h"
 #include "tests/torture/value.h"
 
+#define PLAIN_EVERY 4 /* so many values: one without flags */
+
 struct client self;
 
 static uint64_t now(void)
@@ -72,6 +74,25 @@ int name_of(char *text, uint64_t key)
 	return sprintf(text, "key %" PRIu64, key);
 }
 
+/* A value's flags, which follow from its id: of every fourth all zero, as of one that is stored
+ * under a lock, and of the others all 32 bits. */
+static uint32_t flags_of(uint64_t id)
+{
+	return id % PLAIN_EVERY ? (uint32_t)value_word(id, 0) : 0;
+}
+
+static struct kvd_change with_flags(uint64_t id)
+{
+	return (struct kvd_change){ .size = sizeof(struct kvd_change), .flags = flags_of(id) };
+}
+
+static void check_flags(uint64_t key, uint64_t id, uint32_t flags)
+{
+	if (id && flags != flags_of(id))
+		sim_judge(SIM_WRONG, "value %" PRIu64 " of key %" PRIu64 " came with flags %#x, and was "
+			  "stored with %#x", id, key, flags, flags_of(id));
+}
+
 static void got(struct linear_op *op, const uint8_t *value, int rc, size_t bytes, uint64_t version)
 {
 	uint64_t key = op->key, id = rc == KVD_OK ? value_check(value, bytes, key) : 0;
@@ -107,15 +128,23 @@ static uint64_t make_value(uint8_t *value, uint64_t key, uint64_t *bytes)
 	return id;
 }
 
+static uint64_t make_plain_value(uint8_t *value, uint64_t key, uint64_t *bytes)
+{
+	board->next_value += PLAIN_EVERY - 1 - board->next_value % PLAIN_EVERY;
+	return make_value(value, key, bytes);
+}
+
 void do_get(uint64_t key)
 {
 	char text[32];
-	size_t n = (size_t)name_of(text, key), bytes = 0;
-	uint64_t version = 0;
+	size_t n = (size_t)name_of(text, key);
+	struct kvd_info info = { .size = sizeof info };
 	struct linear_op *op = invoke(LINEAR_GET, key, 0);
-	int rc = kvd_get(self.session, text, n, self.value, sizeof self.value, &bytes, &version);
+	int rc = kvd_get_info(self.session, text, n, self.value, sizeof self.value, &info);
 
-	got(op, self.value, rc, bytes, version);
+	got(op, self.value, rc, info.value_bytes, info.version);
+	if (rc == KVD_OK)
+		check_flags(key, op->value, info.flags);
 }
 
 void do_put(uint64_t key)
@@ -123,9 +152,11 @@ void do_put(uint64_t key)
 	char text[32];
 	size_t n = (size_t)name_of(text, key);
 	uint64_t bytes, version = 0, id = make_value(self.value, key, &bytes);
+	const struct kvd_change with = with_flags(id);
 	struct linear_op *op = invoke(LINEAR_PUT, key, id);
+	int rc = kvd_put_with(self.session, text, n, self.value, bytes, &with, &version);
 
-	changed(op, "PUT", kvd_put(self.session, text, n, self.value, bytes, &version), version);
+	changed(op, "PUT", rc, version);
 }
 
 void do_del(uint64_t key)
@@ -158,8 +189,9 @@ static int submit(struct batch *b)
 	}
 	if (kind < 8) {
 		uint64_t id = make_value(value, key, &bytes);
+		const struct kvd_change with = with_flags(id);
 		*op = invoke(LINEAR_PUT, key, id);
-		return kvd_submit_put(self.session, text, n, value, bytes, *op);
+		return kvd_submit_put_with(self.session, text, n, value, bytes, &with, *op);
 	}
 	*op = invoke(LINEAR_DEL, key, 0);
 	return kvd_submit_del(self.session, text, n, *op);
@@ -177,11 +209,14 @@ static void completed(struct batch *b, const struct kvd_completion *c)
 	}
 	struct linear_op *op = b->op[i];
 	b->op[i] = NULL;
-	if (op->kind == LINEAR_GET)
+	if (op->kind == LINEAR_GET) {
 		got(op, self.batch[i], c->result, c->value_bytes, c->version);
-	else
+		if (c->result == KVD_OK)
+			check_flags(op->key, op->value, c->flags);
+	} else {
 		changed(op, op->kind == LINEAR_PUT ? "PUT" : "DEL", c->result,
 			op->kind == LINEAR_PUT ? c->version : 0);
+	}
 }
 
 /* GETs, PUTs and deletes that are in flight together, of the same keys, too. */
@@ -233,7 +268,7 @@ static void do_lock(uint64_t key)
 	if (rc < 0)
 		return;
 	read_version = rc == KVD_OK ? version : 0;
-	id = make_value(self.value, key, &put_bytes);
+	id = make_plain_value(self.value, key, &put_bytes);
 	hang();
 	op = invoke(LINEAR_PUT, key, id);
 	rc = kvd_locked_put(lock, text, n, self.value, put_bytes, &put_version);
@@ -385,7 +420,8 @@ static void do_fill(void)
 	char text[32];
 	uint64_t i = board->filled;
 	int n = sprintf(text, "filled %" PRIu64, i);
-	int rc = kvd_put(self.session, text, (size_t)n, &i, sizeof i, NULL);
+	const struct kvd_change with = with_flags(i);
+	int rc = kvd_put_with(self.session, text, (size_t)n, &i, sizeof i, &with, NULL);
 
 	if (rc == KVD_OK && board->filled <= i)
 		board->filled = i + 1;
@@ -396,17 +432,18 @@ static void do_fill(void)
 static void do_read_filled(void)
 {
 	char text[32];
+	struct kvd_info info = { .size = sizeof info };
 	uint64_t value, i;
-	size_t bytes;
 
 	if (!board->filled)
 		return;
 	i = sim_roll(2) ? sim_roll(board->filled) : board->filled - 1;
 	int n = sprintf(text, "filled %" PRIu64, i);
-	int rc = kvd_get(self.session, text, (size_t)n, &value, sizeof value, &bytes, NULL);
-	if (rc == KVD_NOT_FOUND || (rc == KVD_OK && (bytes != sizeof value || value != i)))
+	int rc = kvd_get_info(self.session, text, (size_t)n, &value, sizeof value, &info);
+	if (rc == KVD_NOT_FOUND || (rc == KVD_OK && (info.value_bytes != sizeof value || value != i ||
+						     info.flags != flags_of(i))))
 		sim_judge(SIM_WRONG, "'%s' was stored: %s", text,
-			  rc == KVD_OK ? "wrong value" : "not found");
+			  rc == KVD_OK ? "wrong value or flags" : "not found");
 	else if (rc < 0)
 		failed("GET", rc);
 }

@@ -3,6 +3,7 @@
  * sim -- worlds, one for each seed, until one of them goes wrong; the same seed is the
  * same world, to the last instruction.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -131,6 +132,39 @@ static pid_t start_world(struct shared *s, uint64_t of_seed)
 	return pid;
 }
 
+/* Where a process's threads are in the kernel: /proc/PID/task/TID/syscall, a line each. */
+static void print_threads(pid_t pid)
+{
+	char path[80], text[200];
+	struct dirent *entry;
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	DIR *dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof path, "/proc/%d/task/%.20s/syscall", (int)pid, entry->d_name);
+		FILE *file = fopen(path, "r");
+		if (file && fgets(text, sizeof text, file))
+			fprintf(stderr, "  process %d, thread %s: %s", (int)pid, entry->d_name, text);
+		if (file)
+			fclose(file);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* A world that stands still is told of as it stands. */
+static void print_stuck(const struct sim *s, pid_t first)
+{
+	fprintf(stderr, "sim: seed %" PRIu64 " stands still: thread %u has the baton; system calls:\n",
+		s->seed, s->running);
+	print_threads(first);
+	for (unsigned i = 1; i < SIM_PROCESSES_MAX; i++)
+		if (s->process[i].pid)
+			print_threads(s->process[i].pid);
+}
+
 /* It ends by itself, or is ended when it is judged: what is left can't change that. */
 static void await_world(struct sim *s, pid_t pid)
 {
@@ -149,9 +183,11 @@ static void await_world(struct sim *s, pid_t pid)
 			poll(NULL, 0, 1);
 			continue;
 		}
-		if (!judged)
+		if (!judged) {
+			print_stuck(s, pid);
 			snprintf(s->why, sizeof s->why, "thread %u (%s) has the baton and does not go "
 				 "on", s->running, s->thread[s->running].where);
+		}
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
 		return;

@@ -6,16 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/cluster/doctor.h"
 #include "client/cli/command/device.h"
 #include "client/cli/session/answer.h"
+#include "client/cli/session/front.h"
 #include "client/cli/text/json_write.h"
 #include "common/rdma/doctor.h"
 #include "common/rdma/hwcount.h"
 
-enum { DOCTOR_JSON };
+/* Where a kvfront is if nothing else was said: its unit's socket, and memcached's port. */
+static const char *const fronts[] = { "/run/kvfront/kvfront.sock", "127.0.0.1:11211" };
+
+enum { DOCTOR_JSON, DOCTOR_FRONT, DOCTOR_CLUSTER };
 
 static const struct cli_option doctor_options[] = {
 	[DOCTOR_JSON] = { "json", 'j', NULL, "a line of JSON for each thing" },
+	[DOCTOR_FRONT] = { "front", 'f', "WHERE", "a kvfront's socket, or HOST:PORT" },
+	[DOCTOR_CLUSTER] = { "cluster", 'c', NULL, "the cluster that -s is a member of" },
 	{ 0 },
 };
 
@@ -30,14 +37,46 @@ static void print_json(void *arg, const char *mark, const char *what, const char
 	cli_json_end(&json);
 }
 
+static void print_line(void *arg, const char *mark, const char *what, const char *text)
+{
+	fprintf(arg, "%-5s %-16s %s\n", mark, what, text);
+}
+
+/* The kvfront that was named, or those that are found; how many things want a remedy. */
+static unsigned examine_fronts(const char *where,
+			       void (*each)(void *arg, const char *mark, const char *what,
+					    const char *text))
+{
+	unsigned findings = 0, count = where ? 1 : sizeof fronts / sizeof *fronts;
+	struct cli_front f;
+
+	for (unsigned i = 0; i < count; i++) {
+		cli_front_examine(where ? where : fronts[i], &f);
+		if (!where && !f.is_there)
+			continue;
+		each(stdout, f.mark, "kvfront", f.text);
+		findings += strcmp(f.mark, "FIX") == 0;
+	}
+	return findings;
+}
+
 static int run_doctor(struct cli *cli, const struct cli_args *args)
 {
-	unsigned findings;
+	bool json = args->given[DOCTOR_JSON];
+	char where[256];
 
-	if (args->given[DOCTOR_JSON])
-		return doctor_examine_each(print_json, stdout, 0) ? CLI_FALSE : CLI_DONE;
-	findings = doctor_examine(stdout, 0);
+	if (args->given[DOCTOR_FRONT] &&
+	    (args->option[DOCTOR_FRONT].bytes >= sizeof where || !args->option[DOCTOR_FRONT].bytes))
+		return cli_fail(cli, CLI_USAGE, "--front wants a socket's path, or HOST:PORT");
+	snprintf(where, sizeof where, "%.*s", (int)args->option[DOCTOR_FRONT].bytes,
+		 args->given[DOCTOR_FRONT] ? (const char *)args->option[DOCTOR_FRONT].data : "");
+	unsigned findings = doctor_examine_each(json ? print_json : print_line, stdout, 0);
+	findings += examine_fronts(*where ? where : NULL, json ? print_json : print_line);
+	if (args->given[DOCTOR_CLUSTER])
+		findings += cluster_doctor(cli, json ? print_json : print_line);
 	fflush(stdout);
+	if (json)
+		return findings ? CLI_FALSE : CLI_DONE;
 	return findings ? cli_fail(cli, CLI_FALSE, "%u thing%s to put right, marked FIX", findings,
 				   findings == 1 ? "" : "s")
 			: CLI_DONE;
@@ -49,7 +88,9 @@ const struct cli_command cli_doctor = {
 	.summary = "find what hinders RDMA here",
 	.help = "Examines modules, devices, ports, limits, huge pages, NUMA and firewall of this\n"
 		"machine. Each gets a line: ok, or what to type. The status is 1 if there is\n"
-		"something to put right. It needs no server.",
+		"something to put right. It needs no server. A kvfront is asked, too: the one\n"
+		"that --front names, or at its unit's socket and at 127.0.0.1:11211. With\n"
+		"--cluster the members of a cluster are asked, of which -s names one or more.",
 	.options = doctor_options,
 	.run = run_doctor,
 };

@@ -9,6 +9,7 @@
 #include "client/cli/file/value.h"
 #include "client/cli/session/answer.h"
 #include "client/cli/session/interrupt.h"
+#include "client/cli/session/large.h"
 #include "client/cli/session/session.h"
 #include "client/cli/session/window.h"
 #include "client/cli/text/json_write.h"
@@ -122,7 +123,7 @@ static int get_one(struct cli *cli, const struct cli_word *key, const struct cli
 
 	if (!session)
 		return status;
-	result = kvd_get_alloc(session, key->data, key->bytes, &data, &bytes, NULL);
+	result = cli_large_get(session, key->data, key->bytes, &data, &bytes);
 	if (result < 0)
 		return cli_fail_session(cli, result);
 	if (result != KVD_OK)

@@ -5,6 +5,7 @@
 
 #include "client/cli/command/key.h"
 #include "client/cli/session/answer.h"
+#include "client/cli/session/large.h"
 #include "client/cli/session/session.h"
 #include "client/cli/session/source.h"
 #include "client/cli/text/word.h"
@@ -59,8 +60,8 @@ static int put(struct cli *cli, const struct cli_word *key, const struct cli_sou
 
 	if (!session)
 		return status;
-	result = kvd_put_with(session, key->data, key->bytes, source->data, source->bytes, change,
-			      &version);
+	result = cli_large_put(session, key->data, key->bytes, source->data, source->bytes, change,
+			       &version);
 	if (result < 0)
 		return cli_fail_session(cli, result);
 	return result == KVD_OK ? cli_ok(cli) : cli_refused(cli, key->data, key->bytes, version);

@@ -4,21 +4,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/cli/command/key.h"
 #include "client/cli/session/answer.h"
 #include "client/cli/session/interrupt.h"
 #include "client/cli/session/session.h"
+#include "client/cli/session/source.h"
+#include "client/cli/text/args.h"
 #include "client/cli/text/glob.h"
 #include "client/cli/text/json.h"
 #include "client/cli/text/json_write.h"
 #include "client/cli/text/word.h"
 
-enum { FLUSH_YES };
+enum { FLUSH_YES, FLUSH_AT, FLUSH_DELAY };
 
 static const struct cli_option flush_options[] = {
 	[FLUSH_YES] = { "yes", 'y', NULL, "don't ask" },
+	[FLUSH_AT] = { "at", 'a', "WHEN", "then: 2026-12-31T23:59:59Z, Unix time, or never" },
+	[FLUSH_DELAY] = { "delay", 'd', "TIME", "in so long: 30, 1.5s, 500ms, 10m, 12h, 7d" },
 	{ 0 },
 };
 
@@ -154,12 +159,71 @@ static void count_keys(kvd_session *session, char count[32])
 	free(json);
 }
 
-static bool confirm(struct cli *cli, kvd_session *session)
+/* When all keys go. */
+struct flush {
+	bool later;
+	uint64_t unix_ms; /* 0: never */
+	char when[32];    /* for people; "": now */
+};
+
+static uint64_t unix_ms_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static const char never[] = "never"; /* an option's word is literal */
+
+static int read_at(struct cli *cli, const struct cli_word *word, struct flush *f)
+{
+	if (word->bytes == strlen(never) && memcmp(word->data, never, word->bytes) == 0)
+		return CLI_DONE;
+	if (!cli_args_unix_time(word, KVD_UNIX_MS_MAX, &f->unix_ms))
+		return cli_fail(cli, CLI_USAGE,
+				"--at wants 2026-12-31T23:59:59Z, a Unix time in seconds, or never");
+	if (f->unix_ms <= unix_ms_now())
+		return cli_fail(cli, CLI_USAGE, "--at is over; flush without it deletes now");
+	return CLI_DONE;
+}
+
+static int read_delay(struct cli *cli, const struct cli_word *word, struct flush *f)
+{
+	uint64_t now = unix_ms_now();
+
+	if (!cli_source_ttl(cli, "--delay", word, &f->unix_ms))
+		return CLI_USAGE;
+	f->unix_ms = f->unix_ms < KVD_UNIX_MS_MAX - now ? f->unix_ms + now : KVD_UNIX_MS_MAX;
+	return CLI_DONE;
+}
+
+/* CLI_DONE, or the status after the error was told. */
+static int read_flush(struct cli *cli, const struct cli_args *args, struct flush *f)
+{
+	struct tm tm;
+	int status;
+
+	f->later = args->given[FLUSH_AT] || args->given[FLUSH_DELAY];
+	if (!f->later)
+		return CLI_DONE;
+	if (args->given[FLUSH_AT] && args->given[FLUSH_DELAY])
+		return cli_fail(cli, CLI_USAGE, "--at and --delay: give one of the two");
+	status = args->given[FLUSH_AT] ? read_at(cli, &args->option[FLUSH_AT], f)
+				       : read_delay(cli, &args->option[FLUSH_DELAY], f);
+	if (status == CLI_DONE && f->unix_ms)
+		strftime(f->when, sizeof f->when, "%Y-%m-%dT%H:%M:%SZ",
+			 gmtime_r(&(time_t){ (time_t)(f->unix_ms / 1000) }, &tm));
+	return status;
+}
+
+static bool confirm(struct cli *cli, kvd_session *session, const struct flush *f)
 {
 	char count[32], answer[16];
 
 	count_keys(session, count);
-	fprintf(stderr, "Delete all %s%skeys of %s? [y/N] ", count, *count ? " " : "", cli->server);
+	fprintf(stderr, "Delete all %s%skeys of %s%s%s? [y/N] ", count, *count ? " " : "",
+		cli->server, f->later ? " at " : "", f->when);
 	fflush(stderr);
 	if (!fgets(answer, sizeof answer, stdin)) {
 		fputc('\n', stderr);
@@ -168,31 +232,51 @@ static bool confirm(struct cli *cli, kvd_session *session)
 	return strcmp(answer, "y\n") == 0 || strcmp(answer, "yes\n") == 0;
 }
 
+static int flush(struct cli *cli, kvd_session *session, const struct flush *f)
+{
+	int result = f->later ? kvd_flush_at(session, f->unix_ms) : kvd_flush(session);
+
+	if (result < 0)
+		return cli_fail_session(cli, result);
+	if (!f->later)
+		return cli_ok(cli);
+	if (f->unix_ms)
+		printf("every key goes at %s\n", f->when);
+	else
+		puts("no flush is to come");
+	return CLI_DONE;
+}
+
 static int run_flush(struct cli *cli, const struct cli_args *args)
 {
-	bool yes = args->given[FLUSH_YES];
-	int result, status;
+	struct flush f = { 0 };
+	int status = read_flush(cli, args, &f);
+	bool yes = args->given[FLUSH_YES] || (f.later && !f.unix_ms);
 	kvd_session *session;
 
+	if (status != CLI_DONE)
+		return status;
 	if (!yes && !isatty(0))
 		return cli_fail(cli, CLI_USAGE, "flush deletes every key, and nobody can be asked "
 						"here. Nothing was deleted. --yes deletes them");
 	session = cli_connect(cli, &status);
 	if (!session)
 		return status;
-	if (!yes && !confirm(cli, session)) {
+	if (!yes && !confirm(cli, session, &f)) {
 		puts("nothing was deleted");
 		return CLI_FALSE;
 	}
-	result = kvd_flush(session);
-	return result < 0 ? cli_fail_session(cli, result) : cli_ok(cli);
+	return flush(cli, session, &f);
 }
 
 const struct cli_command cli_flush = {
 	.name = "flush",
 	.arguments = "",
 	.summary = "delete every key",
-	.help = "Deletes every key. On a terminal it asks first. Elsewhere it wants --yes.",
+	.help = "Deletes every key, now or at a time by the server's clock: what is there then\n"
+		"goes, what is stored later stays. The server knows one such time. Another takes\n"
+		"its place, --at never takes it away, and a restart of the server forgets it.\n"
+		"On a terminal it asks first. Elsewhere it wants --yes.",
 	.options = flush_options,
 	.run = run_flush,
 };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Commands on the server: ping, info, stats, backup. */
+/* Commands on the server: ping, info, stats, backup, cluster. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/cluster/command.h"
 #include "client/cli/command/server.h"
 #include "client/cli/session/answer.h"
 #include "client/cli/session/interrupt.h"
@@ -342,4 +343,21 @@ const struct cli_command cli_info = {
 	.help = "Shows the server, the RDMA device that leads to it and why it was chosen.",
 	.options = info_options,
 	.run = run_info,
+};
+
+const struct cli_command cli_cluster = {
+	.name = "cluster",
+	.arguments = "init|status|promote|remove|force [MEMBER]",
+	.summary = "several kvds with one set",
+	.help = "Of kvds that were started with --cluster; any of them can be asked. init\n"
+		"makes the cluster, once. status shows its members, and says in plain words\n"
+		"what is wrong and what helps; its status is 1 then. promote hands over to\n"
+		"MEMBER, or the first that is in sync. remove takes MEMBER out. force makes\n"
+		"the member that is asked (-s) primary though it is not in sync: it says what\n"
+		"is lost by that, and asks. MEMBER is a name or an address for clients, as\n"
+		"status has them.",
+	.options = cluster_options,
+	.operands_min = 1,
+	.operands_max = 2,
+	.run = cluster_run,
 };

@@ -6,7 +6,7 @@
 #include "client/cli/command/command.h"
 
 /* server.c */
-extern const struct cli_command cli_ping, cli_info, cli_stats, cli_backup;
+extern const struct cli_command cli_ping, cli_info, cli_stats, cli_backup, cli_cluster;
 
 /* top.c */
 extern const struct cli_command cli_top;

@@ -50,6 +50,7 @@ const struct cli_command *const cli_commands[] = {
 	&cli_info,
 	&cli_stats,
 	&cli_user,
+	&cli_cluster,
 	&cli_top,
 	&cli_devices,
 	&cli_doctor,

@@ -23,7 +23,7 @@
 #include "client/cli/text/json.h"
 #include "common/opt.h"
 
-#define FIGURES_MAX 96
+#define FIGURES_MAX 160
 #define BAR_COLUMNS 20
 #define HEAD_EVERY 20 /* lines, where it is no terminal */
 
@@ -257,6 +257,13 @@ static void show_connections(struct top *t)
 		    rate(t, "durability.commits"), value(t, "durability.lag_seconds") * 1e3,
 		    strcmp(text(t, "durability.refusing"), "true") == 0 ? "   REFUSES CHANGES: is the disk full?"
 									: "");
+	if (find(&t->now, "cluster.state"))
+		row(t, strcmp(text(t, "cluster.fit"), "true") ? RED : NULL,
+		    "cluster      %s   epoch %s   in sync %s   wanted %s   ZooKeeper %s   took over %s",
+		    text(t, "cluster.state"), text(t, "cluster.epoch"), text(t, "cluster.in_sync"),
+		    text(t, "cluster.copies"),
+		    strcmp(text(t, "cluster.reached"), "true") ? "AWAY" : "there",
+		    text(t, "cluster.failovers"));
 	row(t, NULL, "%s", "");
 }
 

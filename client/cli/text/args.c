@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define TIME_MS_MAX (24 * 3600 * 1000)
 
@@ -244,6 +245,35 @@ bool cli_args_ttl(const struct cli_word *word, uint64_t ms_max, uint64_t *ms)
 		return true;
 	}
 	return false;
+}
+
+/* 2026-12-31T23:59:59Z, as seconds; negative: it is no such day. */
+static double seconds_of_date(const char *text)
+{
+	struct tm tm = { 0 };
+	const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	int day = tm.tm_mday;
+
+	if (!end || *end)
+		return -1;
+	time_t seconds = timegm(&tm);
+	return tm.tm_mday == day ? (double)seconds : -1; /* there is no 31st of February */
+}
+
+bool cli_args_unix_time(const struct cli_word *word, uint64_t ms_max, uint64_t *unix_ms)
+{
+	const char *unit;
+	char text[32];
+	double seconds;
+
+	if (!split_number(word, text, &seconds, &unit))
+		return false;
+	if (*unit)
+		seconds = seconds_of_date(text);
+	if (!(seconds * 1000 >= 1 && seconds * 1000 <= (double)ms_max))
+		return false;
+	*unix_ms = (uint64_t)(seconds * 1000 + 0.5);
+	return true;
 }
 
 bool cli_args_time(const struct cli_word *word, int ms_min, int *ms)

@@ -54,6 +54,10 @@ bool cli_args_integer(const struct cli_word *word, int64_t *number);
  * it is none. */
 bool cli_args_ttl(const struct cli_word *word, uint64_t ms_max, uint64_t *ms);
 
+/* A point in time, Unix time in seconds, "1790000000" or "1790000000.5", or UTC as
+ * "2026-12-31T23:59:59Z", of 1 ms to ms_max; false if it is none. */
+bool cli_args_unix_time(const struct cli_word *word, uint64_t ms_max, uint64_t *unix_ms);
+
 /* How many slips make one word of the other: a letter too many, too few, another one, or
  * two that changed places. */
 size_t cli_args_distance(const char *a, size_t a_bytes, const char *b);

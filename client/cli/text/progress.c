@@ -61,14 +61,19 @@ static double part_done(const struct cli_progress *p)
 	return part < 1 ? part : 1;
 }
 
+static void make_bar(char bar[BAR_COLUMNS + 1], double part)
+{
+	memset(bar, '.', BAR_COLUMNS);
+	memset(bar, '#', (size_t)(part * BAR_COLUMNS));
+	bar[BAR_COLUMNS] = '\0';
+}
+
 static void draw(struct cli_progress *p)
 {
 	char bar[BAR_COLUMNS + 1], count[32], total[32], bytes[32], rate[32], line[160];
 	double part = part_done(p);
 
-	memset(bar, '.', BAR_COLUMNS);
-	memset(bar, '#', (size_t)(part * BAR_COLUMNS));
-	bar[BAR_COLUMNS] = '\0';
+	make_bar(bar, part);
 	opt_format_size(p->bytes, bytes, sizeof bytes);
 	opt_format_size(per_second(p->bytes, p->drawn_ns - p->begin_ns), rate, sizeof rate);
 	if (!p->bytes_total && !p->count_total)
@@ -93,6 +98,35 @@ void cli_progress_add(struct cli_progress *p, uint64_t bytes)
 		return;
 	p->drawn_ns = now_ns();
 	draw(p);
+}
+
+static void draw_value(const struct cli_progress *p)
+{
+	char bar[BAR_COLUMNS + 1], bytes[32], total[32], line[160];
+	double part = part_done(p);
+
+	make_bar(bar, part);
+	opt_format_size(p->bytes, bytes, sizeof bytes);
+	if (p->bytes_total)
+		snprintf(line, sizeof line, "%s [%s] %3d %%  %s of %s", p->what, bar,
+			 (int)(part * 100), bytes,
+			 opt_format_size(p->bytes_total, total, sizeof total));
+	else
+		snprintf(line, sizeof line, "%s  %s  %.1f s", p->what, bytes,
+			 (double)(p->drawn_ns - p->begin_ns) / 1e9);
+	fprintf(stderr, "\r%-.79s\033[K", line);
+	fflush(stderr);
+}
+
+void cli_progress_value(struct cli_progress *p, uint64_t bytes)
+{
+	uint64_t now = now_ns();
+
+	p->bytes = bytes;
+	if (!p->bar || now - (p->drawn_ns ? p->drawn_ns : p->begin_ns) < REDRAW_NS)
+		return;
+	p->drawn_ns = now;
+	draw_value(p);
 }
 
 void cli_progress_hide(struct cli_progress *p)

@@ -25,6 +25,9 @@ struct cli_progress {
 void cli_progress_begin(struct cli_progress *progress, const char *what, size_t count_total,
 			uint64_t bytes_total);
 void cli_progress_add(struct cli_progress *progress, uint64_t bytes);
+/* Of one value `bytes` are through.  bytes_total 0: nobody knows of how many; then it is the
+ * time that is shown. */
+void cli_progress_value(struct cli_progress *progress, uint64_t bytes);
 /* Takes the bar away, so that something can be written; the next add draws it. */
 void cli_progress_hide(struct cli_progress *progress);
 /* With both totals 0 nobody knows how much there is.

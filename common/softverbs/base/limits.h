@@ -10,5 +10,7 @@
 #define SV_MAX_CQE 4194304
 #define SV_MAX_RD_ATOMIC 16
 #define SV_MAX_MSG_BYTES (1u << 30)
+#define SV_MAX_QP_GROUPS 64 /* multicast groups that a queue pair is in */
+#define SV_MAX_GROUPS 65536
 
 #endif

@@ -22,6 +22,7 @@ struct sv_peer;
 struct sv_qp;
 struct sv_srq;
 struct sv_watch;
+struct sv_window;
 
 /* A place in the table of queue pairs; outlives them. */
 struct sv_qp_seat {
@@ -46,6 +47,7 @@ struct sv_proc {
 	int epoll_fd;
 	int timer_fd;
 	int listener_fd;
+	int sender_fd; /* name of one that sends to multicast groups; lock */
 	struct sv_ro *ro;
 	struct sv_rw *rw;
 	_Atomic(struct sv_watch *) retired; /* ctl.c */
@@ -64,6 +66,8 @@ struct sv_proc {
 	struct sv_cq *cq[SV_CQS];
 	struct sv_srq *srq[SV_SRQS];
 	struct sv_chan *chans;
+	uint64_t keys[SV_MRS / 64]; /* places of sv_ro.mr that are taken */
+	struct sv_window *windows;
 	struct sv_offer *offers; /* regions in memory that peers can map */
 	uint32_t next_qp;
 	uint32_t next_pd;
@@ -71,6 +75,7 @@ struct sv_proc {
 	uint64_t qps_made;
 	struct sv_peer *peers;
 	struct sv_guest *guests;
+	pthread_mutex_t grouping; /* held while a queue pair enters or leaves a multicast group */
 	pthread_mutex_t serving;  /* held while this process's memory is used for another */
 	pthread_mutex_t nic_lock; /* fault injection: atomics that a CPU can tear */
 };

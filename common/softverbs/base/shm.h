@@ -28,9 +28,9 @@
 #include "common/softverbs/base/lock.h"
 
 /* Raised whenever a struct of this file or a message of peer/msg.h changes. */
-#define SV_ABI_VERSION 3
+#define SV_ABI_VERSION 5
 
-#define SV_SLOTS 4096u /* processes of a fabric; slot 0 is not used */
+#define SV_SLOTS 4096u /* processes of a fabric; slot 0 and the last are not used */
 #define SV_QPS 4096u   /* queue pairs of a process; index 0 is not used */
 #define SV_CQS 1024u
 #define SV_SRQS 256u
@@ -48,6 +48,8 @@ static inline uint32_t sv_qpn(uint32_t slot, uint32_t index)
 {
 	return slot << 12 | index;
 }
+/* Not one queue pair, but a multicast group's, as InfiniBand has it. */
+#define SV_QPN_GROUP 0xffffffu
 static inline uint32_t sv_qpn_slot(uint32_t qpn)
 {
 	return qpn >> 12 & (SV_SLOTS - 1);
@@ -55,6 +57,13 @@ static inline uint32_t sv_qpn_slot(uint32_t qpn)
 static inline uint32_t sv_qpn_index(uint32_t qpn)
 {
 	return qpn & (SV_QPS - 1);
+}
+
+/* A key's place in sv_ro.mr.  Its low 8 bits are no part of it: of a memory window's they are the
+ * program's to choose. */
+static inline uint32_t sv_key_place(uint32_t key)
+{
+	return key >> 8 & (SV_MRS - 1);
 }
 
 /* Why a responder's queue pair refused what its peer sent; sv_ro_qp.nak. */
@@ -83,7 +92,10 @@ struct sv_ro_qp {
 	_Atomic uint32_t qkey;
 };
 
-/* A memory region.  rkey is 0 while the other fields change: a reader loads
+/* sv_ro_mr.window: of all queue pairs of the domain (type 1). */
+#define SV_WINDOW_ANY UINT32_MAX
+
+/* A memory region, or a window into one.  rkey is 0 while the other fields change: a reader loads
  * rkey (acquire), the fields, and rkey again. */
 struct sv_ro_mr {
 	alignas(SV_CACHE_LINE) _Atomic uint32_t rkey;
@@ -93,6 +105,8 @@ struct sv_ro_mr {
 	_Atomic uint64_t addr;
 	_Atomic uint64_t length;
 	_Atomic uint64_t mem_offset;
+	/* 0: a region.  A window: SV_WINDOW_ANY, or the number of its queue pair (type 2). */
+	_Atomic uint32_t window;
 };
 
 struct sv_ro_rq {
@@ -192,6 +206,8 @@ struct sv_rw_cq {
 
 struct sv_rw {
 	struct sv_set attention; /* QPs with a non-zero attention word */
+	/* Raised when the members of any multicast group change; peer/group.c. */
+	_Atomic uint32_t groups;
 	struct sv_rw_qp qp[SV_QPS];
 	struct sv_rw_rq rq[SV_RQS];
 	struct sv_rw_cq cq[SV_CQS];
@@ -202,6 +218,7 @@ enum sv_desc_flag {
 	SV_DESC_LAST = 2,
 	SV_DESC_IMM = 4,
 	SV_DESC_WRITE = 8, /* RDMA WRITE with immediate: no payload here */
+	SV_DESC_INV = 16,  /* imm is the key of a window that ends */
 };
 
 /* A record of the ring.  Written before tail's release, read after its
@@ -225,7 +242,10 @@ _Static_assert(sizeof(struct sv_wire) == SV_WIRE_BYTES, "wire size");
 #define SV_CHUNK_BYTES 1024u
 #define SV_DGRAM_BYTES 4096u /* the longest: an MTU */
 
-enum sv_dgram_flag { SV_DGRAM_IMM = 1 };
+enum sv_dgram_flag {
+	SV_DGRAM_IMM = 1,
+	SV_DGRAM_GID1 = 2, /* sent to a group, from the port's second address */
+};
 
 /* What is said of a datagram, in the place of its first chunk.  Written before its bit of
  * sv_pool.full. */

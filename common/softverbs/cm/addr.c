@@ -36,6 +36,23 @@ static bool is_wildcard(const struct sockaddr *addr)
 					     in->sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
+static bool is_group(const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const void *)addr;
+	const struct sockaddr_in *in = (const void *)addr;
+
+	return addr->sa_family == AF_INET6 ? IN6_IS_ADDR_MULTICAST(&in6->sin6_addr) :
+					     IN_MULTICAST(ntohl(in->sin_addr.s_addr));
+}
+
+static void set_loopback(struct sockaddr *addr)
+{
+	if (addr->sa_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)addr)->sin6_addr = in6addr_loopback;
+	else
+		((struct sockaddr_in *)(void *)addr)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+}
+
 /* 0 if an address is one of this host. */
 static int check_local(const struct sockaddr *addr)
 {
@@ -80,8 +97,8 @@ int sv_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	return sv_cm_done(sv_cm_bind_id(sv_id_of(id), addr));
 }
 
-/* Without a source: the destination's address, which is of this host, and a port
- * that nobody could listen on anyway. */
+/* Without a source: the destination's address, which is of this host (or a group, then it is
+ * loopback), and a port that nobody could listen on anyway. */
 static void choose_source(struct sv_id *id)
 {
 	struct rdma_addr *addr = &id->id.route.addr;
@@ -92,6 +109,8 @@ static void choose_source(struct sv_id *id)
 	if (addr->src_addr.sa_family == addr->dst_addr.sa_family)
 		port = addr->src_sin.sin_port; /* same place in both families */
 	addr->src_storage = addr->dst_storage;
+	if (is_group(&addr->dst_addr))
+		set_loopback(&addr->src_addr);
 	if (!port) {
 		sv_random(&port, sizeof(port));
 		port |= htons(0x8000);
@@ -104,12 +123,8 @@ static void set_destination(struct sv_id *id, const struct sockaddr *dst)
 	struct rdma_addr *addr = &id->id.route.addr;
 
 	memcpy(&addr->dst_storage, dst, addr_bytes(dst));
-	if (!is_wildcard(dst))
-		return;
-	if (dst->sa_family == AF_INET6)
-		addr->dst_sin6.sin6_addr = in6addr_loopback;
-	else
-		addr->dst_sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (is_wildcard(dst))
+		set_loopback(&addr->dst_addr);
 }
 
 int sv_resolve_addr(struct rdma_cm_id *cm_id, struct sockaddr *src, struct sockaddr *dst,
@@ -128,7 +143,7 @@ int sv_resolve_addr(struct rdma_cm_id *cm_id, struct sockaddr *src, struct socka
 	if (ret)
 		return sv_cm_done(ret);
 	set_destination(id, dst);
-	ret = check_local(&cm_id->route.addr.dst_addr);
+	ret = is_group(dst) ? 0 : check_local(&cm_id->route.addr.dst_addr);
 	if (ret) {
 		sv_cm_queue(id, RDMA_CM_EVENT_ADDR_ERROR, -ret, NULL);
 	} else {

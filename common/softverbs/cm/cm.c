@@ -18,6 +18,7 @@
 #include "common/softverbs/cm/addr.h"
 #include "common/softverbs/cm/connect.h"
 #include "common/softverbs/cm/event.h"
+#include "common/softverbs/cm/group.h"
 #include "common/softverbs/cm/id.h"
 #include "common/softverbs/cm/qp.h"
 #include "common/softverbs/cm/sock.h"
@@ -132,6 +133,7 @@ int sv_destroy_id(struct rdma_cm_id *cm_id)
 	leave_backlog(id);
 	sv_cm_drop_events(id);
 	orphan_requests(id);
+	sv_cm_forget_groups(id);
 	while (id->events_got != id->events_acked)
 		pthread_cond_wait(&sv_cm.acked, &sv_cm.lock);
 	sv_cm_free_id(id);

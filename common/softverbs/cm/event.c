@@ -172,17 +172,26 @@ static void fill_param(struct sv_cm_event *event, const struct sv_cm_msg *msg)
 	conn->qp_num = msg->qpn;
 }
 
-void sv_cm_queue(struct sv_id *id, enum rdma_cm_event_type type, int status,
-		 const struct sv_cm_msg *msg)
+static struct sv_cm_event *new_event(struct sv_id *id, enum rdma_cm_event_type type, int status)
 {
 	struct sv_cm_event *event = calloc(1, sizeof(*event));
 
 	if (!event)
-		return; /* UNTESTED: an event is lost when memory is out */
+		return NULL; /* UNTESTED: an event is lost when memory is out */
 	event->ev.id = &id->id;
 	event->ev.event = type;
 	event->ev.status = status;
 	event->counted = id;
+	return event;
+}
+
+void sv_cm_queue(struct sv_id *id, enum rdma_cm_event_type type, int status,
+		 const struct sv_cm_msg *msg)
+{
+	struct sv_cm_event *event = new_event(id, type, status);
+
+	if (!event)
+		return;
 	if (msg && sv_id_datagram(id) && msg->type != SV_CM_REJ)
 		fill_ud(event, msg);
 	else if (msg)
@@ -191,6 +200,16 @@ void sv_cm_queue(struct sv_id *id, enum rdma_cm_event_type type, int status,
 		event->ev.listen_id = &id->listener->id;
 		event->counted = id->listener;
 	}
+	append(channel_of(id->id.channel), event);
+}
+
+void sv_cm_queue_ud(struct sv_id *id, enum rdma_cm_event_type type, const struct rdma_ud_param *ud)
+{
+	struct sv_cm_event *event = new_event(id, type, 0);
+
+	if (!event)
+		return;
+	event->ev.param.ud = *ud;
 	append(channel_of(id->id.channel), event);
 }
 

@@ -19,6 +19,9 @@ struct sv_cm_event {
 /* Queues an event; sv_cm.lock held.  msg: the message that it tells of, or NULL. */
 void sv_cm_queue(struct sv_id *id, enum rdma_cm_event_type type, int status,
 		 const struct sv_cm_msg *msg);
+/* The same of datagrams: what it says is copied. */
+void sv_cm_queue_ud(struct sv_id *id, enum rdma_cm_event_type type,
+		    const struct rdma_ud_param *ud);
 /* Takes the events of an id out of its channel; sv_cm.lock held. */
 void sv_cm_drop_events(struct sv_id *id);
 /* The next event, which is the caller's to acknowledge.  Blocks, or EAGAIN, as the

@@ -18,6 +18,7 @@
 #include "common/softverbs/cm/msg.h"
 
 struct sv_cm_channel;
+struct sv_cm_group;
 struct sv_cm_sock;
 
 enum sv_cm_state {
@@ -53,6 +54,7 @@ struct sv_id {
 	uint8_t tos;
 	uint8_t ack_timeout;
 	bool af_only;
+	struct sv_cm_group *groups; /* multicast; mcast.c */
 	/* What the two sides agreed on. */
 	uint32_t psn;
 	uint32_t remote_psn;

@@ -8,6 +8,7 @@
  */
 #include "common/softverbs/base/shm.h"
 #include "common/softverbs/cm/event.h"
+#include "common/softverbs/cm/group.h"
 #include "common/softverbs/cm/qp.h"
 #include "common/softverbs/cm/sock.h"
 #include "common/softverbs/cm/sync.h"
@@ -44,6 +45,8 @@ int sv_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **out)
 		finish_response(event, id);
 	else if (event->ev.event == RDMA_CM_EVENT_REJECTED && id->id.qp)
 		sv_cm_qp_to_error(id);
+	else if (event->ev.event == RDMA_CM_EVENT_MULTICAST_JOIN)
+		sv_cm_joined(event, id);
 	*out = &event->ev;
 	return 0;
 }

@@ -5,29 +5,38 @@
  * Anybody sends to a UD queue pair, so its memory is no ring but a pool of chunks.
  *
  * Sender:	take the chunks that the datagram needs, each by a compare-and-swap of its
- *		owner; copy; draw a ticket; set the bit of the first chunk in sv_pool.full; mark
- *		the queue pair ready in its receive CQ, and wake it if armed.
+ *		owner; copy; draw a ticket; complete the request; set the bit of the first chunk
+ *		in sv_pool.full; mark the queue pair ready in its receive CQ, and wake it if armed.
  * Receiver:	take those with a bit, the lowest ticket first; free their chunks.
  *
  * So no sender waits for another: one that is stopped in the middle holds its chunks and
  * nothing else, and those of one that died there are freed when its link ends
  * (sv_dgram_sender_gone()).  A sender's own datagrams stay in order, as tickets do.
  *
+ * Completed first: no answer is there before the completion, as on a wire.  ib_send_lat -e has
+ * one channel for both, and takes the first event for its completion's.
+ *
  * A datagram is dropped, and counted by the receiver's sv_rw_qp.dropped, where no receive is
  * posted as it arrives, and where the receiver frees no chunk for ROOM_BUDGET_NS: until then
  * the sender waits, as on a lossless wire, and after ASK_AFTER_NS the receiver's control thread
  * is asked to take what is there.  One whose process can't be reached is dropped too.  The sender never
  * learns of it.
+ *
+ * A datagram for a multicast group goes to its members, one after the other (peer/group.c says who
+ * they are).  Each is waited for as if it were the only one, and those before it see the datagram
+ * meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include "common/softverbs/base/copy.h"
+#include "common/softverbs/base/gid.h"
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/exec/wire.h"
 #include "common/softverbs/object/mr.h"
+#include "common/softverbs/peer/group.h"
 #include "common/softverbs/peer/peer.h"
 
 #define DESTS_KEPT 64u
@@ -38,6 +47,8 @@
 /* A receiver that only lost its CPU takes them itself: taken for it, they would use up its
  * receives, and those behind them be dropped. */
 #define ASK_AFTER_NS 100000000u
+/* A list of a group's members is not believed for longer. */
+#define LOOK_NS 1000000000u
 
 struct sv_dest {
 	struct sv_dest *next; /* sv_qp.dests */
@@ -50,17 +61,38 @@ struct sv_dest {
 	bool stuck;
 	uint32_t stuck_at;
 	bool late; /* no link in time: no waiting for it either */
+	uint32_t filled; /* a datagram that nobody sees yet: its first chunk and 1; or 0 */
+	bool solicited;	 /* it is */
+	struct sv_group *group; /* NULL: it is one queue pair */
+};
+
+/* The members of a multicast group, as they were seen once: another list is another destination,
+ * since requests may be at this one. */
+struct sv_group {
+	uint8_t gid[SV_GID_BYTES];
+	uint32_t epoch;
+	uint64_t looked_ns;
+	bool over; /* there is a newer list */
+	uint32_t n;
+	struct sv_dest *member[];
 };
 
 /* ---- destinations; sq_lock held, except where said ---- */
 
-static struct sv_dest **find(struct sv_qp *qp, uint32_t qpn)
+/* gid: of a group; NULL: one queue pair. */
+static struct sv_dest **find(struct sv_qp *qp, uint32_t qpn, const uint8_t *gid)
 {
 	struct sv_dest **at = &qp->dests;
 
-	while (*at && (*at)->qpn != qpn)
+	while (*at && ((*at)->qpn != qpn || !(*at)->group != !gid ||
+		       (gid && memcmp((*at)->group->gid, gid, SV_GID_BYTES))))
 		at = &(*at)->next;
 	return at;
+}
+
+static bool is_gone(const struct sv_dest *dest)
+{
+	return dest->group ? dest->group->over : atomic_load(&dest->peer->state) == SV_PEER_GONE;
 }
 
 static struct sv_dest *take_out(struct sv_qp *qp, struct sv_dest **at)
@@ -87,18 +119,29 @@ static struct sv_dest *surplus(struct sv_qp *qp)
 
 	if (qp->sq_count)
 		return NULL;
-	while (*at && atomic_load(&(*at)->peer->state) != SV_PEER_GONE &&
-	       ((*at)->next || qp->ndests <= DESTS_KEPT))
+	while (*at && !is_gone(*at) && ((*at)->next || qp->ndests <= DESTS_KEPT))
 		at = &(*at)->next;
 	return *at ? take_out(qp, at) : NULL;
 }
 
 /* No lock held. */
-static void drop_dest(struct sv_dest *dest)
+static void drop_one(struct sv_dest *dest)
 {
 	if (dest->pool)
 		munmap(dest->pool, SV_WIRE_BYTES);
 	sv_peer_put(dest->peer);
+	free(dest);
+}
+
+static void drop_dest(struct sv_dest *dest)
+{
+	if (!dest->group) {
+		drop_one(dest);
+		return;
+	}
+	for (uint32_t i = 0; i < dest->group->n; i++)
+		drop_one(dest->group->member[i]);
+	free(dest->group);
 	free(dest);
 }
 
@@ -118,16 +161,24 @@ static struct sv_dest *new_dest(uint32_t qpn)
 	return NULL;
 }
 
-static int add_dest(struct sv_qp *qp, uint32_t qpn)
+/* Gives the lock up for a moment. */
+static void drop_surplus(struct sv_qp *qp)
 {
-	struct sv_dest *old, *dest;
-	int ret = 0;
+	struct sv_dest *old;
 
 	while ((old = surplus(qp))) {
 		sv_spin_unlock(&qp->sq_lock);
 		drop_dest(old);
 		sv_spin_lock(&qp->sq_lock);
 	}
+}
+
+static int add_dest(struct sv_qp *qp, uint32_t qpn)
+{
+	struct sv_dest *dest;
+	int ret = 0;
+
+	drop_surplus(qp);
 	sv_spin_unlock(&qp->sq_lock);
 	dest = new_dest(qpn);
 	if (!dest)
@@ -138,20 +189,119 @@ static int add_dest(struct sv_qp *qp, uint32_t qpn)
 	return ret;
 }
 
+static void come_first(struct sv_qp *qp, struct sv_dest **at)
+{
+	if (at != &qp->dests)
+		put_first(qp, take_out(qp, at));
+}
+
 int sv_dest_find(struct sv_qp *qp, uint32_t qpn, struct sv_dest **out)
 {
-	struct sv_dest **at = find(qp, qpn);
+	struct sv_dest **at = find(qp, qpn, NULL);
 	int ret;
 
 	/* The process is gone: perhaps another has its place. */
-	if (!*at || (atomic_load(&(*at)->peer->state) == SV_PEER_GONE && !qp->sq_count)) {
+	if (!*at || (is_gone(*at) && !qp->sq_count)) {
 		ret = add_dest(qp, qpn);
 		if (ret)
 			return ret;
-		at = find(qp, qpn);
+		at = find(qp, qpn, NULL);
 	}
-	if (at != &qp->dests)
-		put_first(qp, take_out(qp, at));
+	come_first(qp, at);
+	*out = qp->dests;
+	return 0;
+}
+
+/* ---- groups; sq_lock held, except where said ---- */
+
+/* No lock held; NULL: no memory. */
+static struct sv_dest *new_group(const uint8_t *gid, const struct sv_group_look *look)
+{
+	struct sv_dest *dest = calloc(1, sizeof(*dest));
+	struct sv_group *group = calloc(1, sizeof(*group) + look->n * sizeof(group->member[0]));
+
+	if (!dest || !group) {
+		free(dest);
+		free(group);
+		return NULL;
+	}
+	dest->qpn = SV_QPN_GROUP;
+	dest->group = group;
+	memcpy(group->gid, gid, SV_GID_BYTES);
+	for (; group->n < look->n; group->n++) {
+		group->member[group->n] = new_dest(look->qpn[group->n]);
+		if (group->member[group->n])
+			continue;
+		drop_dest(dest);
+		return NULL;
+	}
+	return dest;
+}
+
+static bool is_fresh(const struct sv_group *group)
+{
+	return group->epoch == sv_group_epoch() && sv_now_ns() - group->looked_ns < LOOK_NS;
+}
+
+/* The list that is there has the same members, and all are alive. */
+static bool says_the_same(const struct sv_group *group, const struct sv_group_look *look)
+{
+	if (group->n != look->n)
+		return false;
+	for (uint32_t i = 0; i < group->n; i++) {
+		if (group->member[i]->qpn != look->qpn[i] || is_gone(group->member[i]))
+			return false;
+	}
+	return true;
+}
+
+static void set_look(struct sv_group *group, const struct sv_group_look *look, uint64_t now)
+{
+	group->epoch = look->epoch;
+	group->looked_ns = now;
+}
+
+/* Looks who is in the group, and makes a list if that is news.  Gives the lock up for that. */
+static int look_again(struct sv_qp *qp, const uint8_t *gid)
+{
+	uint64_t now = sv_now_ns();
+	struct sv_group_look look;
+	struct sv_dest *dest, *old;
+
+	drop_surplus(qp);
+	sv_spin_unlock(&qp->sq_lock);
+	sv_group_look(gid, &look);
+	sv_spin_lock(&qp->sq_lock);
+	old = *find(qp, SV_QPN_GROUP, gid);
+	if (old && says_the_same(old->group, &look)) {
+		set_look(old->group, &look, now);
+		return 0;
+	}
+	sv_spin_unlock(&qp->sq_lock);
+	dest = new_group(gid, &look);
+	sv_spin_lock(&qp->sq_lock);
+	if (!dest)
+		return ENOMEM;
+	set_look(dest->group, &look, now);
+	old = *find(qp, SV_QPN_GROUP, gid);
+	if (old)
+		old->group->over = true;
+	put_first(qp, dest);
+	return 0;
+}
+
+int sv_dest_find_group(struct sv_qp *qp, const uint8_t *gid, struct sv_dest **out)
+{
+	struct sv_dest **at = find(qp, SV_QPN_GROUP, gid);
+	int ret;
+
+	if (!*at || !is_fresh((*at)->group)) {
+		ret = look_again(qp, gid);
+		if (ret)
+			return ret;
+		at = find(qp, SV_QPN_GROUP, gid);
+	}
+	come_first(qp, at);
 	*out = qp->dests;
 	return 0;
 }
@@ -288,14 +438,15 @@ static void describe(struct sv_qp *qp, const struct sv_wqe *wqe, struct sv_dgram
 			      memory_order_relaxed);
 	atomic_store_explicit(&dgram->imm, wqe->imm, memory_order_relaxed);
 	atomic_store_explicit(&dgram->flags,
-			      wqe->opcode == IBV_WR_SEND_WITH_IMM ? SV_DGRAM_IMM : 0,
+			      (wqe->opcode == IBV_WR_SEND_WITH_IMM ? SV_DGRAM_IMM : 0u) |
+				      (wqe->flags & SV_SEND_GID1 ? SV_DGRAM_GID1 : 0u),
 			      memory_order_relaxed);
 	atomic_store_explicit(&dgram->dgid[0], wqe->compare_add, memory_order_relaxed);
 	atomic_store_explicit(&dgram->dgid[1], wqe->swap, memory_order_relaxed);
 }
 
-static void leave(struct sv_qp *qp, const struct sv_wqe *wqe, struct sv_dest *dest, uint32_t at,
-		  uint32_t gen)
+static void fill(struct sv_qp *qp, const struct sv_wqe *wqe, struct sv_dest *dest, uint32_t at,
+		 uint32_t gen)
 {
 	uint8_t *to = dest->pool->payload + (size_t)at * SV_CHUNK_BYTES;
 	struct sv_pool *pool = dest->pool;
@@ -307,11 +458,11 @@ static void leave(struct sv_qp *qp, const struct sv_wqe *wqe, struct sv_dest *de
 	describe(qp, wqe, &pool->dgram[at], gen);
 	atomic_store_explicit(&pool->dgram[at].ticket, atomic_fetch_add(&pool->ticket, 1),
 			      memory_order_relaxed);
-	/* seq_cst, release: all of it; partner sv_dgram_drain_locked(). */
-	atomic_fetch_or(&pool->full, 1ull << at);
+	dest->filled = at + 1;
+	dest->solicited = wqe->flags & IBV_SEND_SOLICITED;
 }
 
-static void tell(struct sv_dest *dest, bool solicited)
+static void tell(struct sv_dest *dest)
 {
 	uint32_t index = sv_qpn_index(dest->qpn);
 	uint32_t cq = atomic_load_explicit(&dest->peer->ro->qp[index].cq, memory_order_relaxed);
@@ -319,18 +470,34 @@ static void tell(struct sv_dest *dest, bool solicited)
 	if (cq >= SV_CQS)
 		return;
 	sv_set_add(&dest->peer->rw->cq[cq].ready, index);
-	sv_wake_peer(dest->peer, index, solicited);
+	sv_wake_peer(dest->peer, index, dest->solicited);
 }
 
-enum sv_outcome sv_exec_dgram(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
+static void show_one(struct sv_dest *dest)
 {
-	struct sv_dest *dest = (struct sv_dest *)(uintptr_t)wqe->remote_addr;
+	if (!dest->filled)
+		return;
+	/* seq_cst, release: all of it; partner sv_dgram_drain_locked(). */
+	atomic_fetch_or(&dest->pool->full, 1ull << (dest->filled - 1));
+	dest->filled = 0;
+	tell(dest);
+}
+
+void sv_dgram_show(struct sv_dest *dest)
+{
+	if (!dest->group) {
+		show_one(dest);
+		return;
+	}
+	for (uint32_t i = 0; i < dest->group->n; i++)
+		show_one(dest->group->member[i]);
+}
+
+static enum sv_outcome send_to(struct sv_qp *qp, struct sv_wqe *wqe, struct sv_dest *dest)
+{
 	uint32_t gen;
 	int32_t at;
 
-	*status = check(qp, wqe);
-	if (*status)
-		return SV_DONE;
 	if (!sv_peer_up(dest->peer) && wait_link(qp, dest) == SV_WAIT)
 		return SV_WAIT;
 	if (!sv_peer_up(dest->peer) || !(gen = receiver(dest)))
@@ -348,7 +515,33 @@ enum sv_outcome sv_exec_dgram(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *st
 		count_drop(dest);
 		return SV_DONE;
 	}
-	leave(qp, wqe, dest, (uint32_t)at, gen);
-	tell(dest, wqe->flags & IBV_SEND_SOLICITED);
+	fill(qp, wqe, dest, (uint32_t)at, gen);
 	return SV_DONE;
+}
+
+/* wqe->done members have it. */
+static enum sv_outcome send_to_all(struct sv_qp *qp, struct sv_wqe *wqe, struct sv_dest *dest)
+{
+	struct sv_group *group = dest->group;
+
+	for (; wqe->done < group->n; wqe->done++) {
+		if (qp->not_to_self && group->member[wqe->done]->qpn == qp->qpn)
+			continue;
+		if (send_to(qp, wqe, group->member[wqe->done]) == SV_WAIT) {
+			sv_dgram_show(dest);
+			return SV_WAIT;
+		}
+		qp->first_ns = 0;
+	}
+	return SV_DONE;
+}
+
+enum sv_outcome sv_exec_dgram(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
+{
+	struct sv_dest *dest = (struct sv_dest *)(uintptr_t)wqe->remote_addr;
+
+	*status = check(qp, wqe);
+	if (*status)
+		return SV_DONE;
+	return dest->group ? send_to_all(qp, wqe, dest) : send_to(qp, wqe, dest);
 }

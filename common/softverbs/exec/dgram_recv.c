@@ -3,8 +3,8 @@
  * dgram_recv.c -- datagrams: how they are taken from a queue pair's pool.
  *
  * dgram.c has the protocol.  Nothing in the pool is believed: senders may be any process of
- * the user.  What is not for this queue pair (an earlier one of its number, another Q_Key) is
- * dropped.
+ * the user.  What is not for this queue pair (an earlier one of its number, another Q_Key, a group
+ * that it is not in) is dropped.
  *
  * A receive begins with a GRH that says where the datagram came from.  (RoCE v2 between addresses
  * of IPv4 has an IPv4 header in the GRH's last 20 bytes.  There is no IP here, and UCX takes a
@@ -17,6 +17,7 @@
 #include "common/softverbs/exec/credit.h"
 #include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/object/cq.h"
+#include "common/softverbs/object/group.h"
 #include "common/softverbs/object/mr.h"
 
 #define GRH_BYTES 40u
@@ -85,6 +86,8 @@ static void fill_grh(const struct record *rec, struct ibv_grh *grh)
 				 .dgid = rec->dgid };
 	/* The sender is of this host, and so has that address too. */
 	grh->sgid = rec->dgid;
+	if (sv_gid_is_group(rec->dgid.raw))
+		sv_gid_get(rec->flags & SV_DGRAM_GID1 ? 1 : 0, grh->sgid.raw);
 }
 
 static bool complete(struct sv_qp *qp, const struct record *rec, uint32_t status)
@@ -141,6 +144,22 @@ static int deliver(struct sv_qp *qp, uint32_t at, const struct record *rec)
 	return 1;
 }
 
+/* False: it was sent to a group that the queue pair has left. */
+static bool is_addressed(struct sv_qp *qp, const struct record *rec)
+{
+	return !sv_gid_is_group(rec->dgid.raw) || *sv_attached_find(qp, rec->dgid.raw);
+}
+
+static int use_receive(struct sv_qp *qp, uint32_t at, const struct record *rec)
+{
+	if (!sv_credit_claim(sv_proc->ro, sv_proc->rw, qp->rq->index, qp->index)) {
+		atomic_fetch_add(&qp->rw->dropped, 1);
+		return 0;
+	}
+	sv_proc->seat[qp->index].received++;
+	return sv_rq_pop(qp->rq, qp->rx_wqe) ? deliver(qp, at, rec) : 0;
+}
+
 /* Takes the one at this chunk; completions added. */
 static int take(struct sv_qp *qp, uint32_t at)
 {
@@ -153,15 +172,10 @@ static int take(struct sv_qp *qp, uint32_t at)
 		free_chunks(qp->pool, at, sv_chunks(rec.len > SV_DGRAM_BYTES ? 0 : rec.len));
 		return 0;
 	}
-	if (rec.qkey != atomic_load_explicit(&qp->ro->qkey, memory_order_relaxed)) {
+	if (rec.qkey != atomic_load_explicit(&qp->ro->qkey, memory_order_relaxed))
 		atomic_fetch_add(&sv_proc->bad_qkeys, 1);
-	} else if (sv_credit_claim(sv_proc->ro, sv_proc->rw, qp->rq->index, qp->index)) {
-		sv_proc->seat[qp->index].received++;
-		if (sv_rq_pop(qp->rq, qp->rx_wqe))
-			added = deliver(qp, at, &rec);
-	} else {
-		atomic_fetch_add(&qp->rw->dropped, 1);
-	}
+	else if (is_addressed(qp, &rec))
+		added = use_receive(qp, at, &rec);
 	free_chunks(qp->pool, at, sv_chunks(rec.len));
 	atomic_fetch_add(&qp->rw->head, 1);
 	return added;
@@ -169,7 +183,7 @@ static int take(struct sv_qp *qp, uint32_t at)
 
 int sv_dgram_drain_locked(struct sv_qp *qp, int max, bool *again)
 {
-	/* seq_cst, acquire: partner leave() in dgram.c. */
+	/* seq_cst, acquire: partner show_one() in dgram.c. */
 	uint64_t full = atomic_load(&qp->pool->full) & ((1ull << SV_CHUNKS) - 1);
 	int added = 0;
 

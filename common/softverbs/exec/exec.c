@@ -20,6 +20,7 @@
 #include "common/softverbs/exec/wait.h"
 #include "common/softverbs/exec/wire.h"
 #include "common/softverbs/object/async.h"
+#include "common/softverbs/object/mr.h"
 
 #define RETRY_TRYLOCK_NS 200000u
 
@@ -67,6 +68,15 @@ static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
 
 /* ---- execution ---- */
 
+static uint32_t exec_window(struct sv_qp *qp, const struct sv_wqe *wqe)
+{
+	uint32_t pd = sv_pd_of(qp->ib.pd)->id;
+	int ret = wqe->opcode == IBV_WR_BIND_MW ? sv_mw_bind(&wqe->bind, pd, qp->qpn) :
+						  sv_mw_invalidate(wqe->imm, pd, qp->qpn);
+
+	return ret ? IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS;
+}
+
 static enum sv_outcome execute(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
 {
 	if (inject(qp, status) == SV_WAIT)
@@ -74,6 +84,11 @@ static enum sv_outcome execute(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *s
 	if (*status)
 		return SV_DONE;
 	switch (wqe->opcode) {
+	case IBV_WR_BIND_MW:
+	case IBV_WR_LOCAL_INV:
+		*status = exec_window(qp, wqe);
+		return SV_DONE;
+	case IBV_WR_SEND_WITH_INV:
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
 		return sv_qp_datagram(qp) ? sv_exec_dgram(qp, wqe, status) :
@@ -129,10 +144,37 @@ static void finish(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t status)
 		sv_qp_fail_locked(qp);
 }
 
+/* Whether the first request may go on: in state SQD only one that has begun. */
+static bool may_execute(const struct sv_qp *qp)
+{
+	uint32_t state = sv_qp_state(qp);
+
+	return state == IBV_QPS_RTS ||
+	       (state == IBV_QPS_SQD && qp->draining && qp->block != SV_BLOCK_NONE);
+}
+
+/* In state SQD: what had begun has ended. */
+static void look_drained(struct sv_qp *qp)
+{
+	if (sv_qp_state(qp) != IBV_QPS_SQD || (qp->sq_count && qp->block != SV_BLOCK_NONE))
+		return;
+	qp->draining = false;
+	if (qp->tell_drained)
+		sv_async_raise(qp->ib.context, IBV_EVENT_SQ_DRAINED, &qp->ib, &qp->async_got);
+	qp->tell_drained = false;
+}
+
+/* Where its datagram lies, if it has one. */
+static struct sv_dest *dest_of(const struct sv_qp *qp, const struct sv_wqe *wqe)
+{
+	return sv_qp_datagram(qp) ? (struct sv_dest *)(uintptr_t)wqe->remote_addr : NULL;
+}
+
 void sv_progress_locked(struct sv_qp *qp)
 {
-	while (qp->sq_count && sv_qp_state(qp) == IBV_QPS_RTS && !must_wait(qp)) {
+	while (qp->sq_count && may_execute(qp) && !must_wait(qp)) {
 		struct sv_wqe *wqe = sv_wqe_at(qp, qp->sq_head);
+		struct sv_dest *dest = dest_of(qp, wqe);
 		uint32_t status;
 
 		if (execute(qp, wqe, &status) == SV_WAIT)
@@ -140,9 +182,13 @@ void sv_progress_locked(struct sv_qp *qp)
 		if (qp->delayed)
 			sv_fault_executed(qp->fault_number);
 		finish(qp, wqe, status);
+		if (dest)
+			sv_dgram_show(dest);
 	}
 	if (qp->to_wake)
 		sv_wake_receiver(qp);
+	if (qp->draining)
+		look_drained(qp);
 }
 
 void sv_progress(struct sv_qp *qp)

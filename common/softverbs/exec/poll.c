@@ -80,7 +80,7 @@ static int take_turns(struct sv_cq *cq, struct sv_set *ready, int want)
 	uint64_t below = (1ull << cq->next % 64) - 1, last = 0;
 	uint64_t top = rotate(atomic_exchange(&ready->top, 0), first);
 	bool many = top & (top - 1);
-	int added = 0;
+	int added = 0, share = want;
 
 	for (; top && added < want; top &= top - 1) {
 		uint32_t word = (first + (uint32_t)__builtin_ctzll(top)) % 64;
@@ -91,11 +91,12 @@ static int take_turns(struct sv_cq *cq, struct sv_set *ready, int want)
 			last = bits & below;
 			bits &= ~below;
 		}
-		added += take_bits(cq, ready, word, bits, want - added, many ? SHARE : want);
+		share = many ? SHARE : want;
+		added += take_bits(cq, ready, word, bits, want - added, share);
 	}
 	if (top)
 		atomic_fetch_or(&ready->top, rotate(top, (64 - first) % 64));
-	return added + take_bits(cq, ready, first, last, want - added, SHARE);
+	return added + take_bits(cq, ready, first, last, want - added, share);
 }
 
 /* Messages to completions, up to want; cq->lock held. */

@@ -74,7 +74,7 @@ static uint32_t check_remote(const struct sv_qp *qp, const struct sv_wqe *wqe,
 		return IBV_WC_REM_ACCESS_ERR;
 	if (wqe->len && sv_mr_check(qp->peer->ro, wqe->rkey,
 				    atomic_load_explicit(&ro->pd, memory_order_relaxed),
-				    wqe->remote_addr, wqe->len, right, target))
+				    qp->peer_qpn, wqe->remote_addr, wqe->len, right, target))
 		return IBV_WC_REM_ACCESS_ERR;
 	return IBV_WC_SUCCESS;
 }

@@ -71,8 +71,8 @@ static uint32_t check_access(const struct sv_guest *guest, const struct sv_msg *
 	if (right != IBV_ACCESS_REMOTE_WRITE && !atomic_load(&ro->rd_atomic))
 		return IBV_WC_REM_INV_REQ_ERR;
 	if (!(atomic_load(&ro->access) & right) ||
-	    sv_mr_check(sv_proc->ro, msg->rkey, atomic_load(&ro->pd), msg->addr, bytes, right,
-			target))
+	    sv_mr_check(sv_proc->ro, msg->rkey, atomic_load(&ro->pd),
+			sv_qpn(sv_proc->slot, msg->index), msg->addr, bytes, right, target))
 		return IBV_WC_REM_ACCESS_ERR;
 	return IBV_WC_SUCCESS;
 }

@@ -179,7 +179,9 @@ static bool push_piece(struct sv_qp *qp, struct sv_wqe *wqe, bool *last)
 	*last = left == bytes;
 	if (*last)
 		flags |= SV_DESC_LAST;
-	if (wqe->opcode != IBV_WR_SEND)
+	if (wqe->opcode == IBV_WR_SEND_WITH_INV)
+		flags |= SV_DESC_INV;
+	else if (wqe->opcode != IBV_WR_SEND)
 		flags |= SV_DESC_IMM;
 	if (write)
 		flags |= SV_DESC_WRITE;
@@ -333,6 +335,21 @@ static enum sv_outcome until_taken(struct sv_qp *qp, uint32_t *status)
 	return SV_DONE;
 }
 
+/* The key that the peer is to invalidate, as its tables say: it has to be a window bound by way of
+ * its queue pair.  The peer itself looks once more. */
+static uint32_t check_invalidate(struct sv_qp *qp, uint32_t rkey)
+{
+	const struct sv_ro_mr *entry = &qp->peer->ro->mr[sv_key_place(rkey)];
+	uint32_t index = sv_qpn_index(qp->peer_qpn), none = SV_FAULT_NONE;
+
+	if (rkey && atomic_load_explicit(&entry->rkey, memory_order_acquire) == rkey &&
+	    atomic_load_explicit(&entry->window, memory_order_acquire) == qp->peer_qpn)
+		return IBV_WC_SUCCESS;
+	atomic_compare_exchange_strong(&qp->peer->rw->qp[index].fault, &none, SV_FAULT_ACCESS);
+	sv_peer_attention(qp->peer, index, SV_ATTN_FAULT);
+	return IBV_WC_REM_ACCESS_ERR;
+}
+
 /* Up to PUSHED. */
 static enum sv_outcome send_message(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
 {
@@ -343,6 +360,10 @@ static enum sv_outcome send_message(struct sv_qp *qp, struct sv_wqe *wqe, uint32
 	}
 	if (!map_wire(qp))
 		return sv_wait_peer(qp, status);
+	if (wqe->opcode == IBV_WR_SEND_WITH_INV && wqe->stage < SV_STAGE_CLAIMED)
+		*status = check_invalidate(qp, wqe->imm);
+	if (*status)
+		return SV_DONE;
 	if (wqe->stage < SV_STAGE_CLAIMED && (get_credit(qp, wqe, status) == SV_WAIT || *status))
 		return *status ? SV_DONE : SV_WAIT;
 	return push(qp, wqe, status);

@@ -45,6 +45,9 @@ static bool push_receive(struct sv_qp *qp, const struct record *rec, uint32_t st
 	if (rec->flags & SV_DESC_IMM) {
 		wc->imm_data = rec->imm;
 		wc->wc_flags = IBV_WC_WITH_IMM;
+	} else if (rec->flags & SV_DESC_INV) {
+		wc->invalidated_rkey = rec->imm;
+		wc->wc_flags = IBV_WC_WITH_INV;
 	}
 	sv_cq_push_locked(cq);
 	return true;
@@ -101,6 +104,13 @@ static uint32_t check_receive(struct sv_qp *qp, const struct record *rec)
 	return IBV_WC_SUCCESS;
 }
 
+/* Behind the whole message.  False: it isn't the sender's to end. */
+static bool invalidate(struct sv_qp *qp, const struct record *rec)
+{
+	return !(rec->flags & SV_DESC_INV) ||
+	       !sv_mw_invalidate(rec->imm, sv_pd_of(qp->ib.pd)->id, qp->qpn);
+}
+
 /* Takes one record; returns completions added, or -1 if the QP failed. */
 static int take_record(struct sv_qp *qp)
 {
@@ -128,7 +138,7 @@ static int take_record(struct sv_qp *qp)
 	qp->rx_head++;
 	if (!(rec.flags & SV_DESC_LAST))
 		return 0;
-	if (push_receive(qp, &rec, IBV_WC_SUCCESS))
+	if (invalidate(qp, &rec) && push_receive(qp, &rec, IBV_WC_SUCCESS))
 		return 1;
 	fail_receive(qp, SV_NAK_LOCAL, SV_FAULT_FATAL);
 	return -1;

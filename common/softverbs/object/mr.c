@@ -3,7 +3,7 @@
  * mr.c -- protection domains and memory regions.
  *
  * A region is an entry of the table that peers read (sv_ro.mr).  Its key is 32
- * random bits, of which the low ones are its place, so that neither can be
+ * random bits, of which some are its place (sv_key_place()), so that neither can be
  * guessed.  The same key is its lkey.
  *
  * Deregistration takes the key away first; whoever looked before may finish the
@@ -16,6 +16,7 @@
 #include "common/softverbs/base/mem.h"
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/object/async.h"
+#include "common/softverbs/object/key.h"
 #include "common/softverbs/object/mr.h"
 #include "common/softverbs/peer/guest.h"
 #include "common/softverbs/softverbs.h"
@@ -23,8 +24,7 @@
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define KNOWN_ACCESS                                                                        \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |       \
-	 IBV_ACCESS_REMOTE_ATOMIC)
-#define KEY_TRIES 64
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
 
 struct sv_mr {
 	struct ibv_mr ib;
@@ -92,42 +92,42 @@ static int check_region(const void *addr, size_t length, int access,
 	return 0;
 }
 
-/* Finds a free place for a random key; sv_proc.lock held. */
-static struct sv_ro_mr *pick_key(uint32_t *key)
-{
-	for (int i = 0; i < KEY_TRIES; i++) {
-		struct sv_ro_mr *entry;
+/* ---- regions ---- */
 
-		if (sv_random(key, sizeof(*key)))
-			return NULL;
-		entry = &sv_proc->ro->mr[*key % SV_MRS];
-		if (*key && !atomic_load_explicit(&entry->rkey, memory_order_relaxed))
-			return entry;
-	}
-	return NULL;
+static void publish(struct sv_mr *mr, const struct sv_mem_view *view)
+{
+	struct sv_entry entry = { .access = mr->offer.access & KNOWN_ACCESS, .pd = mr->offer.pd,
+				  .mem = view->id, .addr = (uintptr_t)mr->ib.addr,
+				  .length = mr->ib.length, .mem_offset = view->offset };
+
+	sv_key_publish(mr->ib.rkey, &entry);
+	if (!view->id)
+		return;
+	sv_mem_ref(view->id);
+	sv_guest_offer(&mr->offer);
 }
 
-static int publish(struct sv_mr *mr, int access, const struct sv_mem_view *view)
+static void fill(struct sv_mr *mr, struct ibv_pd *pd, void *addr, size_t length, int access,
+		 const struct sv_mem_view *view)
 {
-	struct sv_pd *pd = sv_pd_of(mr->ib.pd);
-	struct sv_ro_mr *entry;
+	mr->ib.context = pd->context;
+	mr->ib.pd = pd;
+	mr->ib.addr = addr;
+	mr->ib.length = length;
+	mr->offer.mem = view->id;
+	mr->offer.pd = sv_pd_of(pd)->id;
+	mr->offer.access = (uint32_t)access;
+	atomic_fetch_add(&sv_pd_of(pd)->users, 1);
+}
+
+static uint32_t take_key(void)
+{
 	uint32_t key;
 
 	pthread_mutex_lock(&sv_proc->lock);
-	entry = pick_key(&key);
-	if (entry) {
-		atomic_store(&entry->access, (uint32_t)(access & KNOWN_ACCESS));
-		atomic_store(&entry->pd, pd->id);
-		atomic_store(&entry->mem, view->id);
-		atomic_store(&entry->addr, (uintptr_t)mr->ib.addr);
-		atomic_store(&entry->length, mr->ib.length);
-		atomic_store(&entry->mem_offset, view->offset);
-		/* release: with it the entry is valid; partner in sv_mr_check(). */
-		atomic_store(&entry->rkey, key);
-	}
+	key = sv_key_take();
 	pthread_mutex_unlock(&sv_proc->lock);
-	mr->ib.lkey = mr->ib.rkey = mr->ib.handle = key;
-	return entry ? 0 : ENOMEM;
+	return key;
 }
 
 struct ibv_mr *sv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -145,51 +145,88 @@ struct ibv_mr *sv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acces
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return NULL;
-	mr->ib.context = pd->context;
-	mr->ib.pd = pd;
-	mr->ib.addr = addr;
-	mr->ib.length = length;
-	mr->offer.mem = view.id;
-	mr->offer.pd = sv_pd_of(pd)->id;
-	mr->offer.access = (uint32_t)access;
-	ret = publish(mr, access, &view);
-	if (ret) {
+	mr->ib.lkey = mr->ib.rkey = mr->ib.handle = take_key();
+	if (!mr->ib.lkey) {
 		free(mr);
-		errno = ret;
+		errno = ENOMEM;
 		return NULL;
 	}
-	atomic_fetch_add(&sv_pd_of(pd)->users, 1);
-	if (view.id) {
-		sv_mem_ref(view.id);
-		sv_guest_offer(&mr->offer);
-	}
+	fill(mr, pd, addr, length, access, &view);
+	publish(mr, &view);
 	return &mr->ib;
+}
+
+/* Its memory may be given back: nobody has it (any more). */
+static void retire(struct sv_mr *mr)
+{
+	sv_key_withdraw(mr->ib.rkey);
+	if (mr->offer.mem) {
+		sv_guest_withdraw(&mr->offer);
+		if (sv_mem_unref(mr->offer.mem))
+			sv_guest_mem_gone(mr->offer.mem);
+	}
+	atomic_fetch_sub(&sv_pd_of(mr->ib.pd)->users, 1);
 }
 
 int sv_dereg_mr(struct ibv_mr *ibmr)
 {
 	struct sv_mr *mr = SV_CONTAINER(ibmr, struct sv_mr, ib);
 
-	atomic_store(&sv_proc->ro->mr[ibmr->rkey % SV_MRS].rkey, 0);
-	/* The program may free the memory: the control thread is done with it. */
-	pthread_mutex_lock(&sv_proc->serving);
-	pthread_mutex_unlock(&sv_proc->serving);
-	if (mr->offer.mem) {
-		sv_guest_withdraw(&mr->offer);
-		if (sv_mem_unref(mr->offer.mem))
-			sv_guest_mem_gone(mr->offer.mem);
-	}
-	atomic_fetch_sub(&sv_pd_of(ibmr->pd)->users, 1);
+	if (sv_key_has_windows(ibmr->lkey))
+		return EBUSY;
+	retire(mr);
+	pthread_mutex_lock(&sv_proc->lock);
+	sv_key_leave(ibmr->rkey);
+	pthread_mutex_unlock(&sv_proc->lock);
 	free(mr);
 	return 0;
 }
 
-int sv_mr_check(const struct sv_ro *ro, uint32_t rkey, uint32_t pd, uint64_t addr,
+static int no_rereg(int err)
+{
+	errno = err;
+	return IBV_REREG_MR_ERR_INPUT;
+}
+
+/* Both keys stay.  Whoever uses the region meanwhile is refused. */
+int sv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		int access)
+{
+	struct sv_mr *mr = SV_CONTAINER(ibmr, struct sv_mr, ib);
+	struct sv_mem_view view;
+	int ret;
+
+	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
+	    (flags & IBV_REREG_MR_CHANGE_PD && !pd) ||
+	    (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)))
+		return no_rereg(EINVAL);
+	if (!(flags & IBV_REREG_MR_CHANGE_PD))
+		pd = ibmr->pd;
+	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
+		addr = ibmr->addr;
+		length = ibmr->length;
+	}
+	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		access = (int)mr->offer.access;
+	sv_mem_find(addr, length, &view);
+	ret = sv_key_has_windows(ibmr->lkey) ? EBUSY : check_region(addr, length, access, &view);
+	if (ret)
+		return no_rereg(ret);
+	retire(mr);
+	fill(mr, pd, addr, length, access, &view);
+	publish(mr, &view);
+	return 0;
+}
+
+/* ---- checks ---- */
+
+int sv_mr_check(const struct sv_ro *ro, uint32_t rkey, uint32_t pd, uint32_t qpn, uint64_t addr,
 		uint64_t length, uint32_t access, struct sv_target *target)
 {
-	const struct sv_ro_mr *entry = &ro->mr[rkey % SV_MRS];
+	const struct sv_ro_mr *entry = &ro->mr[sv_key_place(rkey)];
+	uint32_t entry_pd, rights, window;
 	uint64_t base, size;
-	uint32_t entry_pd, rights;
 
 	if (!rkey || atomic_load_explicit(&entry->rkey, memory_order_acquire) != rkey)
 		return EACCES;
@@ -197,12 +234,15 @@ int sv_mr_check(const struct sv_ro *ro, uint32_t rkey, uint32_t pd, uint64_t add
 	size = atomic_load_explicit(&entry->length, memory_order_acquire);
 	entry_pd = atomic_load_explicit(&entry->pd, memory_order_acquire);
 	rights = atomic_load_explicit(&entry->access, memory_order_acquire);
+	window = atomic_load_explicit(&entry->window, memory_order_acquire);
 	target->mem = atomic_load_explicit(&entry->mem, memory_order_acquire);
 	target->mem_offset = atomic_load_explicit(&entry->mem_offset, memory_order_acquire);
 	/* Unchanged: none of the above is of a later region. */
 	if (atomic_load_explicit(&entry->rkey, memory_order_relaxed) != rkey)
 		return EACCES;
 	if (entry_pd != pd || (rights & access) != access)
+		return EACCES;
+	if (window && (!qpn || (window != SV_WINDOW_ANY && window != qpn)))
 		return EACCES;
 	if (addr < base || addr - base > size || length > size - (addr - base))
 		return EACCES;
@@ -215,7 +255,7 @@ bool sv_sge_check(uint32_t pd, const struct ibv_sge *sge, int nsge, uint32_t acc
 	struct sv_target unused;
 
 	for (int i = 0; i < nsge; i++) {
-		if (sge[i].length && sv_mr_check(sv_proc->ro, sge[i].lkey, pd, sge[i].addr,
+		if (sge[i].length && sv_mr_check(sv_proc->ro, sge[i].lkey, pd, 0, sge[i].addr,
 						 sge[i].length, access, &unused))
 			return false;
 	}

@@ -27,8 +27,9 @@ struct sv_target {
 	uint64_t mem_offset; /* of the first byte asked for */
 };
 
-/* Looks rkey up in a table.  0, or EACCES. */
-int sv_mr_check(const struct sv_ro *ro, uint32_t rkey, uint32_t pd, uint64_t addr,
+/* Looks rkey up in a table, for access by way of the owner's queue pair qpn; 0: by the owner
+ * itself, who can't use windows.  0, or EACCES. */
+int sv_mr_check(const struct sv_ro *ro, uint32_t rkey, uint32_t pd, uint32_t qpn, uint64_t addr,
 		uint64_t length, uint32_t access, struct sv_target *target);
 /* True if every element lies in a local region with these rights. */
 bool sv_sge_check(uint32_t pd, const struct ibv_sge *sge, int nsge, uint32_t access);

@@ -17,9 +17,11 @@
 #include "common/softverbs/base/lock.h"
 #include "common/softverbs/base/shm.h"
 #include "common/softverbs/object/cq.h"
+#include "common/softverbs/object/mw.h"
 #include "common/softverbs/object/rq.h"
 #include "common/softverbs/peer/map.h"
 
+struct sv_attached;
 struct sv_dest;
 struct sv_draft;
 struct sv_peer;
@@ -45,11 +47,12 @@ struct sv_wqe {
 	uint32_t rkey;
 	uint32_t imm;
 	uint16_t opcode; /* enum ibv_wr_opcode */
-	uint16_t flags;	 /* enum ibv_send_flags, SV_SEND_ACKED */
+	uint16_t flags;	 /* enum ibv_send_flags, SV_SEND_... */
 	uint16_t nsge;
 	uint8_t stage; /* enum sv_stage */
 	uint8_t rnr_tries;
 	union {
+		struct sv_mw_bind bind; /* IBV_WR_BIND_MW */
 		struct ibv_sge sge[1];
 		uint8_t data[16]; /* with IBV_SEND_INLINE */
 	};
@@ -58,6 +61,8 @@ struct sv_wqe {
 #define SV_MAP_HINTS 4
 /* A SEND that may be longer than the receive that it gets: done when taken. */
 #define SV_SEND_ACKED 0x8000
+/* A datagram from the port's second address. */
+#define SV_SEND_GID1 0x4000
 
 enum sv_block {
 	SV_BLOCK_NONE,
@@ -95,6 +100,8 @@ struct sv_qp {
 	_Atomic uint64_t polled; /* release after the poll, acquire by post */
 	bool flushed; /* entered error, and flushed */
 	enum sv_block block;
+	bool draining;	   /* in state SQD, with a request that has begun */
+	bool tell_drained; /* by an event */
 	bool counted; /* in send_cq.nblocked and sv_proc.blocked */
 	bool delayed; /* the request's injected delay has begun */
 	uint32_t fault_number; /* of the request, as sv_fault_request() counts */
@@ -115,6 +122,9 @@ struct sv_qp {
 	/* Of a UD queue pair: where it has sent to, the last first; exec/dgram.c. */
 	struct sv_dest *dests;
 	uint32_t ndests;
+	/* Multicast groups that it is in; changed under the receive CQ's lock. */
+	struct sv_attached *groups;
+	bool not_to_self; /* what it sends to a group doesn't come back to it */
 
 	/* Sending into the peer's ring; under sq_lock. */
 	struct sv_wire *tx;

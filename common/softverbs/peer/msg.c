@@ -43,8 +43,9 @@ int sv_msg_recv(int fd, struct sv_msg *msg, int *fds, int *nfds)
 {
 	union fd_control control;
 	struct iovec iov = { .iov_base = msg, .iov_len = sizeof(*msg) };
+	/* CMSG_SPACE() is rounded up: one descriptor more would be let in. */
 	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
-			      .msg_controllen = sizeof(control.bytes) };
+			      .msg_controllen = CMSG_LEN(SV_MSG_FDS * sizeof(int)) };
 	ssize_t n = recvmsg(fd, &hdr, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *cmsg;
 

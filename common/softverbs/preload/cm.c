@@ -124,15 +124,18 @@ CM(int, rdma_disconnect, (struct rdma_cm_id *id), (id), sv_disconnect(id))
 /* Told by programs that move the queue pair themselves; the device knows. */
 CM(int, rdma_notify, (struct rdma_cm_id *id, enum ibv_event_type event), (id, event), 0)
 
-/* ---- what there is none of ---- */
+/* ---- multicast groups ---- */
 
 CM(int, rdma_join_multicast, (struct rdma_cm_id *id, struct sockaddr *addr, void *context),
-   (id, addr, context), no(EOPNOTSUPP))
+   (id, addr, context), sv_join_multicast(id, addr, context))
 CM(int, rdma_join_multicast_ex,
    (struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context),
-   (id, attr, context), no(EOPNOTSUPP))
+   (id, attr, context), sv_join_multicast_ex(id, attr, context))
 CM(int, rdma_leave_multicast, (struct rdma_cm_id *id, struct sockaddr *addr), (id, addr),
-   no(EOPNOTSUPP))
+   sv_leave_multicast(id, addr))
+
+/* ---- what there is none of ---- */
+
 CM(int, rdma_set_local_ece, (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece),
    no(EOPNOTSUPP))
 CM(int, rdma_get_remote_ece, (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece),

@@ -286,7 +286,8 @@ VERB(struct ibv_mr *, ibv_reg_dmabuf_mr,
      (pd, offset, length, iova, fd, access), pd->context, sv_no_object())
 VERB(int, ibv_rereg_mr,
      (struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
-     (mr, flags, pd, addr, length, access), mr->context, EOPNOTSUPP)
+     (mr, flags, pd, addr, length, access), mr->context,
+     sv_rereg_mr(mr, flags, pd, addr, length, access))
 VERB(int, ibv_dereg_mr, (struct ibv_mr *mr), (mr), mr->context, sv_dereg_mr(mr))
 VERB(struct ibv_pd *, ibv_import_pd, (struct ibv_context *context, uint32_t handle),
      (context, handle), context, sv_no_object())
@@ -341,9 +342,9 @@ VERB(int, ibv_query_ece, (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp
 VERB(int, ibv_set_ece, (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context,
      EOPNOTSUPP)
 VERB(int, ibv_attach_mcast, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid),
-     (qp, gid, lid), qp->context, EOPNOTSUPP)
+     (qp, gid, lid), qp->context, sv_attach_mcast(qp, gid, lid))
 VERB(int, ibv_detach_mcast, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid),
-     (qp, gid, lid), qp->context, EOPNOTSUPP)
+     (qp, gid, lid), qp->context, sv_detach_mcast(qp, gid, lid))
 
 /* ---- address handles ---- */
 

@@ -4,22 +4,22 @@
  *
  * All GIDs are those of this host, and the process is in the number of the queue pair.  So a
  * handle finds nothing; it has what the receiver is told, and is checked as a NIC's driver
- * would.  One without a GRH goes by the port's LID, which is 0: to this host (qperf does so).
+ * would.  A group's address is the exception: with it, queue pair 0xffffff is the group's members.
+ * One without a GRH goes by the port's LID, which is 0: to this host (qperf does so).
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "common/softverbs/base/gid.h"
 #include "common/softverbs/object/ah.h"
 #include "common/softverbs/object/mr.h"
 #include "common/softverbs/softverbs.h"
-
-#define GIDS 2
 
 struct ibv_ah *sv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct sv_ah *ah;
 
-	if (attr->port_num != 1 || (attr->is_global && attr->grh.sgid_index >= GIDS) ||
+	if (attr->port_num != 1 || (attr->is_global && attr->grh.sgid_index >= SV_GIDS) ||
 	    (!attr->is_global && attr->dlid)) {
 		errno = EINVAL;
 		return NULL;
@@ -56,7 +56,7 @@ int sv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc 
 	attr->sl = wc->sl;
 	attr->grh.dgid = grh->sgid;
 	attr->grh.hop_limit = 0xff;
-	for (int i = 0; i < GIDS; i++) {
+	for (int i = 0; i < (int)SV_GIDS; i++) {
 		if (!sv_query_gid(context, port, i, &own) && !memcmp(&own, &grh->dgid, sizeof(own)))
 			attr->grh.sgid_index = (uint8_t)i;
 	}

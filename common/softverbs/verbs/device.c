@@ -15,12 +15,14 @@
 #include <string.h>
 #include <time.h>
 #include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/gid.h"
 #include "common/softverbs/base/limits.h"
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/exec/poll.h"
 #include "common/softverbs/object/async.h"
 #include "common/softverbs/object/cq.h"
 #include "common/softverbs/object/rq.h"
+#include "common/softverbs/peer/group.h"
 #include "common/softverbs/softverbs.h"
 #include "common/softverbs/verbs/post.h"
 #include "common/softverbs/verbs/start.h"
@@ -80,12 +82,15 @@ int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->max_qp = SV_QPS - 1;
 	attr->max_qp_wr = SV_MAX_QP_WR;
 	attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-				 IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_SRQ_RESIZE;
+				 IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_SRQ_RESIZE |
+				 IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+				 IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->max_sge = SV_MAX_SGE;
 	attr->max_sge_rd = SV_MAX_SGE;
 	attr->max_cq = SV_CQS;
 	attr->max_cqe = SV_MAX_CQE;
 	attr->max_mr = SV_MRS - 1;
+	attr->max_mw = SV_MRS - 1;
 	attr->max_pd = 65536;
 	attr->max_qp_rd_atom = SV_MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = SV_MAX_RD_ATOMIC;
@@ -96,6 +101,9 @@ int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->max_srq_wr = SV_MAX_SRQ_WR;
 	attr->max_srq_sge = SV_MAX_SGE;
 	attr->max_ah = INT32_MAX;
+	attr->max_mcast_grp = SV_MAX_GROUPS;
+	attr->max_mcast_qp_attach = SV_GROUP_MEMBERS;
+	attr->max_total_mcast_qp_attach = SV_MAX_GROUPS * SV_GROUP_MEMBERS;
 	attr->max_pkeys = 1;
 	attr->local_ca_ack_delay = 15;
 	attr->phys_port_cnt = 1;
@@ -111,7 +119,7 @@ int sv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	attr->state = IBV_PORT_ACTIVE;
 	attr->max_mtu = IBV_MTU_4096;
 	attr->active_mtu = IBV_MTU_4096;
-	attr->gid_tbl_len = 2;
+	attr->gid_tbl_len = SV_GIDS;
 	attr->port_cap_flags = IBV_PORT_CM_SUP;
 	attr->max_msg_sz = SV_MAX_MSG_BYTES;
 	attr->qkey_viol_cntr = atomic_load(&sv_proc->bad_qkeys);
@@ -127,16 +135,11 @@ int sv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 int sv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
 	(void)context;
-	if (port != 1 || index < 0 || index > 1) {
+	if (port != 1 || index < 0 || index >= (int)SV_GIDS) {
 		errno = EINVAL;
 		return -1;
 	}
-	memset(gid, 0, sizeof(*gid));
-	gid->raw[15] = 1; /* ::1 */
-	if (index == 0) { /* ::ffff:127.0.0.1 */
-		gid->raw[10] = gid->raw[11] = 0xff;
-		gid->raw[12] = 127;
-	}
+	sv_gid_get((uint32_t)index, gid->raw);
 	return 0;
 }
 
@@ -209,6 +212,9 @@ static void set_ops(struct verbs_context *vctx)
 	vctx->query_rt_values = query_rt_values;
 	vctx->create_cq_ex = sv_create_cq_ex;
 	vctx->create_qp_ex = sv_create_qp_ex;
+	context->ops.alloc_mw = sv_alloc_mw;
+	context->ops.dealloc_mw = sv_dealloc_mw;
+	context->ops.bind_mw = sv_bind_mw;
 	context->ops.poll_cq = sv_poll_cq;
 	context->ops.req_notify_cq = sv_req_notify_cq;
 	context->ops.post_send = sv_post_send;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 #include "common/softverbs/base/copy.h"
+#include "common/softverbs/base/gid.h"
 #include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/exec/exec.h"
 #include "common/softverbs/exec/fail.h"
@@ -16,6 +17,7 @@
 #include "common/softverbs/object/ah.h"
 #include "common/softverbs/object/mr.h"
 #include "common/softverbs/object/qp.h"
+#include "common/softverbs/softverbs.h"
 #include "common/softverbs/verbs/post.h"
 
 static bool has_room(const struct sv_qp *qp, uint32_t n)
@@ -25,6 +27,15 @@ static bool has_room(const struct sv_qp *qp, uint32_t n)
 	       qp->cap.max_send_wr;
 }
 
+static int find_dest(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_dest **dest)
+{
+	const uint8_t *gid = sv_ah_of(wr->wr.ud.ah)->attr.grh.dgid.raw;
+
+	if (wr->wr.ud.remote_qpn == SV_QPN_GROUP && sv_gid_is_group(gid))
+		return sv_dest_find_group(qp, gid, dest);
+	return sv_dest_find(qp, wr->wr.ud.remote_qpn, dest);
+}
+
 /* What a datagram has besides: where it goes to, of which *dest is the place. */
 static int check_dgram(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_dest **dest)
 {
@@ -32,7 +43,25 @@ static int check_dgram(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv
 		return EINVAL;
 	if (!wr->wr.ud.ah || wr->wr.ud.ah->pd != qp->ib.pd)
 		return EINVAL;
-	return sv_dest_find(qp, wr->wr.ud.remote_qpn, dest);
+	return find_dest(qp, wr, dest);
+}
+
+static int check_inline(const struct sv_qp *qp, const struct ibv_send_wr *wr)
+{
+	return wr->send_flags & IBV_SEND_INLINE &&
+			       sv_sge_bytes(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data ?
+		       EINVAL :
+		       0;
+}
+
+/* Of a window: nothing is sent. */
+static int check_window(const struct sv_qp *qp, const struct ibv_send_wr *wr)
+{
+	if (sv_qp_datagram(qp) || wr->num_sge || wr->send_flags & IBV_SEND_INLINE)
+		return EINVAL;
+	if (wr->opcode == IBV_WR_LOCAL_INV)
+		return 0;
+	return wr->bind_mw.mw && (wr->bind_mw.bind_info.mr || !wr->bind_mw.bind_info.length) ? 0 : EINVAL;
 }
 
 static int check_wr(const struct sv_qp *qp, const struct ibv_send_wr *wr)
@@ -53,12 +82,15 @@ static int check_wr(const struct sv_qp *qp, const struct ibv_send_wr *wr)
 		if (is_inline || sv_qp_unreliable(qp))
 			return EINVAL;
 		break;
+	case IBV_WR_SEND_WITH_INV:
+		return sv_qp_unreliable(qp) ? EINVAL : check_inline(qp, wr);
+	case IBV_WR_LOCAL_INV:
+	case IBV_WR_BIND_MW:
+		return check_window(qp, wr);
 	default:
 		return EOPNOTSUPP;
 	}
-	if (is_inline && sv_sge_bytes(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
-		return EINVAL;
-	return 0;
+	return check_inline(qp, wr);
 }
 
 static void copy_payload(struct sv_wqe *wqe, const struct ibv_send_wr *wr)
@@ -76,12 +108,26 @@ static void copy_payload(struct sv_wqe *wqe, const struct ibv_send_wr *wr)
 
 static void fill_dgram(struct sv_wqe *wqe, const struct ibv_send_wr *wr, struct sv_dest *dest)
 {
-	const union ibv_gid *dgid = &sv_ah_of(wr->wr.ud.ah)->attr.grh.dgid;
+	const struct ibv_global_route *grh = &sv_ah_of(wr->wr.ud.ah)->attr.grh;
+	const union ibv_gid *dgid = &grh->dgid;
 
+	if (grh->sgid_index)
+		wqe->flags |= SV_SEND_GID1;
 	wqe->remote_addr = (uintptr_t)dest;
 	wqe->rkey = wr->wr.ud.remote_qkey;
 	memcpy(&wqe->compare_add, dgid->raw, sizeof(wqe->compare_add));
 	memcpy(&wqe->swap, dgid->raw + sizeof(wqe->compare_add), sizeof(wqe->swap));
+}
+
+static void fill_bind(struct sv_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+
+	wqe->nsge = 0;
+	wqe->bind = (struct sv_mw_bind){ .mw = wr->bind_mw.mw, .rkey = wr->bind_mw.rkey,
+					 .lkey = info->mr ? info->mr->lkey : 0,
+					 .access = info->mw_access_flags, .addr = info->addr,
+					 .length = info->length };
 }
 
 /* dest: of a datagram. */
@@ -93,7 +139,7 @@ static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_de
 	wqe->wr_id = wr->wr_id;
 	wqe->number = ++qp->posted;
 	wqe->opcode = (uint16_t)wr->opcode;
-	wqe->flags = (uint16_t)(wr->send_flags & ~(unsigned int)SV_SEND_ACKED);
+	wqe->flags = (uint16_t)(wr->send_flags & ~(unsigned int)(SV_SEND_ACKED | SV_SEND_GID1));
 	wqe->stage = SV_STAGE_START;
 	wqe->rnr_tries = 0;
 	wqe->done = 0;
@@ -110,7 +156,10 @@ static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_de
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
 	}
-	copy_payload(wqe, wr);
+	if (wr->opcode == IBV_WR_BIND_MW)
+		fill_bind(wqe, wr);
+	else
+		copy_payload(wqe, wr);
 }
 
 static void go_on(struct sv_qp *qp)
@@ -156,6 +205,22 @@ int sv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	return ret;
 }
 
+/* Type 1 gets its key here, another each time. */
+int sv_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr wr = { .wr_id = bind->wr_id, .send_flags = bind->send_flags,
+				  .opcode = IBV_WR_BIND_MW }, *bad;
+	int ret;
+
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = bind->bind_info;
+	ret = sv_post_send(ibqp, &wr, &bad);
+	if (!ret)
+		mw->rkey = wr.bind_mw.rkey;
+	return ret;
+}
+
 /* All or none: places of all before the first is queued. */
 static int check_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n)
 {
@@ -182,7 +247,7 @@ int sv_post_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n)
 		ret = ENOMEM;
 	for (uint32_t i = 0; !ret && i < n; i++) {
 		if (sv_qp_datagram(qp))
-			ret = sv_dest_find(qp, wr[i].wr.ud.remote_qpn, &dest);
+			ret = find_dest(qp, &wr[i], &dest);
 		if (!ret)
 			enqueue(qp, &wr[i], dest);
 	}

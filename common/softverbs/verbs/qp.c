@@ -20,16 +20,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include "common/softverbs/base/limits.h"
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/exec/credit.h"
 #include "common/softverbs/exec/dgram.h"
+#include "common/softverbs/exec/exec.h"
 #include "common/softverbs/object/async.h"
 #include "common/softverbs/object/mr.h"
 #include "common/softverbs/object/qp.h"
 #include "common/softverbs/peer/peer.h"
 #include "common/softverbs/softverbs.h"
 #include "common/softverbs/verbs/qp_state.h"
+
+#define LINGER_STEP_NS 200000u
+#define LINGER_NS 1000000000u
 
 /* ---- creation ---- */
 
@@ -68,7 +73,8 @@ static int make_queues(struct sv_qp *qp, const struct ibv_qp_init_attr *init)
 	/* The room of the elements holds as much data, which some programs count on. */
 	qp->cap.max_inline_data = bigger((qp->cap.max_inline_data + 15) / 16 * 16,
 					 qp->cap.max_send_sge * (uint32_t)sizeof(struct ibv_sge));
-	qp->wqe_bytes = (uint32_t)offsetof(struct sv_wqe, sge) + qp->cap.max_inline_data;
+	qp->wqe_bytes = (uint32_t)offsetof(struct sv_wqe, sge) +
+			bigger(qp->cap.max_inline_data, sizeof(struct sv_mw_bind));
 	/* Not cleared: pages that no request ever used cost nothing. */
 	qp->sq = malloc((size_t)qp->cap.max_send_wr * qp->wqe_bytes);
 	if (!qp->sq)
@@ -252,11 +258,45 @@ static struct sv_peer *hide(struct sv_qp *qp)
 	return peer;
 }
 
+/* How many wait for a link or for room. */
+static uint32_t waiting(struct sv_qp *qp)
+{
+	uint32_t n = 0;
+
+	sv_spin_lock(&qp->sq_lock);
+	sv_progress_locked(qp);
+	if (sv_qp_state(qp) == IBV_QPS_RTS && (qp->block == SV_BLOCK_LINK || qp->block == SV_BLOCK_ROOM))
+		n = qp->sq_count;
+	sv_spin_unlock(&qp->sq_lock);
+	return n;
+}
+
+/* What waits of datagrams is sent, or given up after a second in which nothing was.  On a wire it
+ * would have left long ago; programs (mckey) rely on that.  No lock held. */
+static void linger(struct sv_qp *qp)
+{
+	const struct timespec step = { .tv_nsec = LINGER_STEP_NS };
+	uint64_t until = sv_now_ns() + LINGER_NS;
+	uint32_t left = waiting(qp), n;
+
+	for (; left && sv_now_ns() < until; left = n) {
+		nanosleep(&step, NULL);
+		n = waiting(qp);
+		if (n < left)
+			until = sv_now_ns() + LINGER_NS;
+	}
+}
+
 int sv_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct sv_qp *qp = sv_qp_of(ibqp);
-	struct sv_peer *peer = hide(qp);
+	struct sv_peer *peer;
 
+	if (qp->groups)
+		return EBUSY;
+	if (sv_qp_datagram(qp))
+		linger(qp);
+	peer = hide(qp);
 	/* acquire: partner sv_qp_put().  Holders are threads of this process in
 	 * the middle of a poll or of the control thread; none waits. */
 	while (atomic_load_explicit(&qp->refs, memory_order_acquire))

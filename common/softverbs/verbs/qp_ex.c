@@ -125,6 +125,26 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 	begin(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
 }
 
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	begin(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	begin(ex, IBV_WR_LOCAL_INV)->invalidate_rkey = rkey;
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_BIND_MW);
+
+	wr->bind_mw.mw = mw;
+	wr->bind_mw.rkey = rkey;
+	wr->bind_mw.bind_info = *info;
+}
+
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			      uint64_t compare, uint64_t swap)
 {
@@ -218,7 +238,8 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 #define SEND_OPS                                                                              \
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | \
 	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |                             \
-	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |              \
+	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV)
 
 /* One block, which goes with the queue pair.  Its requests are not cleared: pages that none
  * ever used cost nothing. */
@@ -253,6 +274,12 @@ static void set_calls(struct ibv_qp_ex *ex, uint64_t ops)
 		ex->wr_send = wr_send;
 	if (ops & IBV_QP_EX_WITH_SEND_WITH_IMM)
 		ex->wr_send_imm = wr_send_imm;
+	if (ops & IBV_QP_EX_WITH_SEND_WITH_INV)
+		ex->wr_send_inv = wr_send_inv;
+	if (ops & IBV_QP_EX_WITH_LOCAL_INV)
+		ex->wr_local_inv = wr_local_inv;
+	if (ops & IBV_QP_EX_WITH_BIND_MW)
+		ex->wr_bind_mw = wr_bind_mw;
 	if (ops & IBV_QP_EX_WITH_RDMA_READ)
 		ex->wr_rdma_read = wr_rdma_read;
 	if (ops & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
@@ -277,7 +304,8 @@ static int check_ex(const struct ibv_qp_init_attr_ex *init)
 	if (init->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
 					  IBV_QP_INIT_ATTR_CREATE_FLAGS))
 		return EOPNOTSUPP;
-	if (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && init->create_flags)
+	if (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && init->create_flags &&
+	    (init->create_flags != IBV_QP_CREATE_BLOCK_SELF_MCAST_LB || init->qp_type != IBV_QPT_UD))
 		return EOPNOTSUPP;
 	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	    init->send_ops_flags & ~(uint64_t)SEND_OPS)
@@ -299,9 +327,12 @@ struct ibv_qp *sv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 		return NULL;
 	}
 	ibqp = sv_create_qp(init->pd, plain);
-	if (!ibqp || !(init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
-		return ibqp;
+	if (!ibqp)
+		return NULL;
 	qp = sv_qp_of(ibqp);
+	qp->not_to_self = init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && init->create_flags;
+	if (!(init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return ibqp;
 	qp->draft = new_draft(&qp->cap);
 	if (!qp->draft) {
 		sv_destroy_qp(ibqp);

@@ -222,6 +222,8 @@ static struct sv_peer *to_reset(struct sv_qp *qp)
 static void change_state(struct sv_qp *qp, const struct ibv_qp_attr *attr, int mask,
 			 enum ibv_qp_state to, struct sv_peer **peer)
 {
+	enum ibv_qp_state from;
+
 	if (to == IBV_QPS_RESET) {
 		*peer = to_reset(qp);
 		return;
@@ -235,10 +237,14 @@ static void change_state(struct sv_qp *qp, const struct ibv_qp_attr *attr, int m
 		*peer = NULL;
 		atomic_store(&qp->ro->dest_qpn, attr->dest_qp_num);
 	}
+	from = qp->attr.qp_state;
 	take_values(qp, attr, mask);
-	if (to != qp->attr.qp_state)
+	if (to != from)
 		sv_qp_set_state(qp, to);
-	if (to == IBV_QPS_RTS)
+	qp->draining = to == IBV_QPS_SQD && (qp->draining || from == IBV_QPS_RTS);
+	if (from == IBV_QPS_RTS && to == IBV_QPS_SQD)
+		qp->tell_drained = mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify;
+	if (to == IBV_QPS_RTS || to == IBV_QPS_SQD)
 		sv_progress_locked(qp);
 }
 
@@ -270,9 +276,6 @@ int sv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (!ret && to >= IBV_QPS_RTR && to <= IBV_QPS_SQE &&
 	    mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN))
 		sv_guest_push(qp->index);
-	if (!ret && from == IBV_QPS_RTS && to == IBV_QPS_SQD && mask & IBV_QP_EN_SQD_ASYNC_NOTIFY &&
-	    attr->en_sqd_async_notify)
-		sv_async_raise(ibqp->context, IBV_EVENT_SQ_DRAINED, ibqp, &qp->async_got);
 	return ret;
 }
 
@@ -284,6 +287,7 @@ int sv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	(void)mask;
 	sv_spin_lock(&qp->sq_lock);
 	*attr = qp->attr;
+	attr->sq_draining = qp->draining && sv_qp_state(qp) == IBV_QPS_SQD;
 	sv_spin_unlock(&qp->sq_lock);
 	attr->qp_state = attr->cur_qp_state = (enum ibv_qp_state)sv_qp_state(qp);
 	attr->cap = qp->cap;

@@ -76,8 +76,8 @@ static int claim_slot(struct sv_proc *p)
 	if (fd < 0)
 		return errno;
 	err = sv_random(&start, sizeof(start));
-	for (uint32_t i = 0; !err && i < SV_SLOTS - 1; i++) {
-		p->slot = 1 + (start % (SV_SLOTS - 1) + i) % (SV_SLOTS - 1);
+	for (uint32_t i = 0; !err && i < SV_SLOTS - 2; i++) {
+		p->slot = 1 + (start % (SV_SLOTS - 2) + i) % (SV_SLOTS - 2);
 		snprintf(name, sizeof(name), "%u", p->slot);
 		if (!bind(fd, (struct sockaddr *)&sun, sv_address(&sun, "p", name))) {
 			p->listener_fd = fd;
@@ -147,7 +147,9 @@ static struct sv_proc *new_proc(void)
 		return NULL;
 	p->pid = getpid();
 	p->ro_fd = p->rw_fd = p->kick_fd = p->epoll_fd = p->timer_fd = p->listener_fd = -1;
+	p->sender_fd = -1;
 	pthread_mutex_init(&p->lock, NULL);
+	pthread_mutex_init(&p->grouping, NULL);
 	pthread_mutex_init(&p->serving, NULL);
 	pthread_mutex_init(&p->nic_lock, NULL);
 	name_fabric(p);

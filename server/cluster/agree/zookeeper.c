@@ -19,7 +19,8 @@
 
 struct session {
 	zhandle_t *zk;
-	bool has_digest;
+	char *digest;   /* NULL: it proves nothing */
+	bool is_proved; /* the library does it again after a reconnection */
 };
 
 static zhandle_t *zk_of(struct agree_call *c)
@@ -109,7 +110,7 @@ static void zk_create(struct agree_call *c, const void *bytes, size_t length, bo
 	const struct session *s = c->agree->handle;
 
 	begun(c, zoo_acreate(s->zk, c->path, bytes, (int)length,
-			     s->has_digest ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE,
+			     s->digest ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE,
 			     is_ephemeral ? ZOO_EPHEMERAL : 0, on_create, c));
 }
 
@@ -126,6 +127,7 @@ static void zk_close(struct agree *a)
 	 * and did not deliver yet are its leak: some hundred bytes each. */
 	if (s->zk)
 		zookeeper_close(s->zk);
+	free(s->digest);
 	free(s);
 }
 
@@ -139,17 +141,6 @@ static void on_session(struct agree *a, int state)
 		agree_session_is(a, AGREE_AWAY);
 }
 
-static void on_event(zhandle_t *zk, int type, int state, const char *path, void *arg)
-{
-	struct agree *a = arg;
-
-	(void)zk;
-	if (type == ZOO_SESSION_EVENT)
-		on_session(a, state);
-	else if (path && path[0])
-		agree_changed(a, path);
-}
-
 static void on_digest(int rc, const void *arg)
 {
 	(void)arg;
@@ -157,18 +148,41 @@ static void on_digest(int rc, const void *arg)
 		log_error("proving the cluster's key to ZooKeeper: %s", zerror(rc));
 }
 
+/* Not before there is a connection: the library refuses that.  What is asked comes behind it. */
+static void prove(struct agree *a, zhandle_t *zk)
+{
+	struct session *s = a->handle;
+
+	if (!s->digest || s->is_proved)
+		return;
+	int rc = zoo_add_auth(zk, "digest", s->digest, (int)strlen(s->digest), on_digest, NULL);
+	s->is_proved = rc == ZOK;
+	if (rc != ZOK)
+		log_error("proving the cluster's key to ZooKeeper: %s", zerror(rc));
+}
+
+static void on_event(zhandle_t *zk, int type, int state, const char *path, void *arg)
+{
+	struct agree *a = arg;
+
+	if (type == ZOO_SESSION_EVENT && state == ZOO_CONNECTED_STATE)
+		prove(a, zk);
+	if (type == ZOO_SESSION_EVENT)
+		on_session(a, state);
+	else if (path && path[0])
+		agree_changed(a, path);
+}
+
 static int start(struct agree *a, const struct agree_zookeeper *o, struct err *err)
 {
 	struct session *s = a->handle;
 
-	s->has_digest = o->digest;
+	s->digest = o->digest ? strdup(o->digest) : NULL;
+	if (o->digest && !s->digest)
+		return err_set(err, -1, "ZooKeeper at %s: no memory", o->servers);
 	s->zk = zookeeper_init(o->servers, on_event, (int)o->timeout_ms, NULL, a, 0);
 	if (!s->zk)
 		return err_set_errno(err, -1, errno, "ZooKeeper at %s", o->servers);
-	int rc = o->digest ? zoo_add_auth(s->zk, "digest", o->digest, (int)strlen(o->digest),
-					  on_digest, NULL) : ZOK;
-	if (rc != ZOK)
-		return err_set(err, -1, "ZooKeeper at %s: %s", o->servers, zerror(rc));
 	return 0;
 }
 

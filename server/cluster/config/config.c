@@ -14,6 +14,11 @@ size_t config_print(const struct config *c, char text[CONFIG_TEXT_BYTES])
 	for (unsigned i = 0; i < c->count; i++)
 		n += (size_t)snprintf(text + n, CONFIG_TEXT_BYTES - n, "%s %s %016" PRIx64 "\n",
 				      i ? "backup" : "primary", c->set[i].name, c->set[i].incarnation);
+	if (c->copies)
+		n += (size_t)snprintf(text + n, CONFIG_TEXT_BYTES - n, "copies %u\n", c->copies);
+	if (*c->removed.name)
+		n += (size_t)snprintf(text + n, CONFIG_TEXT_BYTES - n, "removed %s %016" PRIx64 "\n",
+				      c->removed.name, c->removed.incarnation);
 	return n + (size_t)snprintf(text + n, CONFIG_TEXT_BYTES - n,
 				    "handed %s\nwriter %016" PRIx64 "\n",
 				    c->is_handed ? "yes" : "no", c->writer);
@@ -82,6 +87,11 @@ static const char *read_line(const char *line, struct config *c)
 		return NULL;
 	if (sscanf(line, "writer %16" SCNx64 "%c", &c->writer, &extra) == 1)
 		return NULL;
+	if (sscanf(line, "copies %u%c", &c->copies, &extra) == 1)
+		return c->copies && c->copies <= CONFIG_MEMBERS_MAX ? NULL : "copies can't be so many";
+	if (sscanf(line, "removed %63s %16" SCNx64 "%c", c->removed.name, &c->removed.incarnation,
+		   &extra) == 2)
+		return config_is_name(c->removed.name) ? NULL : "who was removed can't be understood";
 	if (sscanf(line, "handed %3s%c", handed, &extra) == 1) {
 		c->is_handed = !strcmp(handed, "yes");
 		return c->is_handed || !strcmp(handed, "no") ? NULL : "\"handed\" is yes or no";

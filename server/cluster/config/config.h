@@ -6,6 +6,8 @@
  *     reign 7
  *     primary a 00000000000000a1
  *     backup b 00000000000000b2
+ *     copies 2
+ *     removed c 00000000000000c3
  *     handed no
  *     writer 0123456789abcdef
  *
@@ -32,6 +34,9 @@ struct config {
 	uint64_t reign;  /* the epoch in which its primary's reign began */
 	uint64_t writer; /* of the life of the kvd that wrote it; never 0 */
 	bool is_handed;  /* the former primary named this one, and no lease of its is good */
+	unsigned copies; /* how many members the set is to have; 0: that was not said */
+	/* Who was taken out last by command, and is not to be asked in again; no name: nobody. */
+	struct config_member removed;
 	unsigned count;  /* at least 1 */
 	struct config_member set[CONFIG_MEMBERS_MAX]; /* the primary first */
 };

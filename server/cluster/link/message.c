@@ -60,6 +60,11 @@ void link_put_number(struct link_writer *w, uint64_t number)
 	put(w, &number, sizeof number);
 }
 
+void link_put_hello(struct link_writer *w, const struct link_hello *hello)
+{
+	put(w, hello, sizeof *hello);
+}
+
 void link_begin_record(struct link_writer *w, uint16_t flags, uint64_t number, uint64_t version,
 		       const uint32_t *stripes, uint16_t count)
 {
@@ -151,6 +156,11 @@ const struct link_entry *link_next_entry(struct link_reader *r)
 const uint64_t *link_next_number(struct link_reader *r)
 {
 	return next(r, sizeof(uint64_t));
+}
+
+const struct link_hello *link_next_hello(struct link_reader *r)
+{
+	return next(r, sizeof(struct link_hello));
 }
 
 /* The bytes of the item that is there, with padding; 0: it is not whole. */

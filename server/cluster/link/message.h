@@ -17,7 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LINK_BYTES_MAX 16384u
+#include "server/cluster/link/prove.h"
+
+#define LINK_BYTES_MAX 32768u /* a transaction of the longest keys has room */
 #define LINK_COUNT_MAX 1024u
 #define LINK_STRIPES_MAX 64u /* of a transaction */
 
@@ -32,6 +34,8 @@ enum link_kind {
 	LINK_JOINED,
 	LINK_RECORDS,       /* struct link_record */
 	LINK_ACKS,          /* uint64_t: numbers */
+	LINK_HELLO,         /* one struct link_hello (prove.h), before all others */
+	LINK_ANSWER,        /* the same */
 	LINK_KINDS
 };
 
@@ -74,7 +78,8 @@ static_assert(sizeof(struct link_record) == 32, "link");
 
 enum link_item_flag {
 	LINK_DELETED = 1, /* no value */
-	LINK_FATE = 2,    /* a completion record: the key is the client's, the value its result */
+	LINK_FATE = 2,    /* a completion record: the key is the client's connection, the value a
+			   * struct link_fate */
 	LINK_PLACE = 4,   /* the value is a struct link_place: too long to be here */
 };
 
@@ -85,8 +90,18 @@ struct link_item {
 	uint16_t flags;
 	uint64_t version;
 	uint64_t left_ms; /* 0: no expiry */
+	uint32_t client_flags;
+	uint32_t signs;   /* LAYOUT_STALE, LAYOUT_CLAIMED */
 };
-static_assert(sizeof(struct link_item) == 24, "link");
+static_assert(sizeof(struct link_item) == 32, "link");
+
+struct link_fate {
+	uint64_t secret;
+	uint64_t version, value_bytes;
+	uint32_t request;
+	uint32_t kept;
+};
+static_assert(sizeof(struct link_fate) == 32, "link");
 
 struct link_place {
 	uint64_t address;
@@ -97,7 +112,7 @@ struct link_place {
 static_assert(sizeof(struct link_place) == 24, "link");
 
 /* -------------------------------------------------------------------- writing */
-/* Into memory of LINK_BYTES_MAX, aligned to 8.  What has no room sets is_full, and writes nothing. */
+/* Into memory of LINK_BYTES_MAX, aligned to 8.  What has no room sets is_full, writes nothing. */
 struct link_writer {
 	uint8_t *memory;
 	uint32_t length;
@@ -111,6 +126,7 @@ void link_begin(struct link_writer *w, void *memory, enum link_kind kind, uint64
 void link_put_pulse(struct link_writer *w, const struct link_pulse *pulse);
 void link_put_entry(struct link_writer *w, const struct link_entry *entry);
 void link_put_number(struct link_writer *w, uint64_t number);
+void link_put_hello(struct link_writer *w, const struct link_hello *hello);
 /*
  * A record: its beginning, its items, its end.  link_end_record(): 0, or -1 if it had no room:
  * then it is not in the message, which is as it was before it.
@@ -136,6 +152,7 @@ int link_open(struct link_reader *r, const void *memory, size_t length, const ch
 const struct link_pulse *link_next_pulse(struct link_reader *r);
 const struct link_entry *link_next_entry(struct link_reader *r);
 const uint64_t *link_next_number(struct link_reader *r);
+const struct link_hello *link_next_hello(struct link_reader *r);
 
 /* A record, whole: all of its stripes and items are there. */
 struct link_reader_record {

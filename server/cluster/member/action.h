@@ -30,7 +30,8 @@ enum member_action_kind {
 	MEMBER_HOLD,     /* order: no change is begun; obeyed when none is under way */
 	MEMBER_STOP,     /* clients' connections are ended: the reign is over */
 	MEMBER_EMPTY,    /* the table and its records; then member_emptied() */
-	MEMBER_COPY,     /* each stripe to the joiner `bits`; then member_copied() */
+	MEMBER_COPY,     /* each stripe to the joiner `bits`, as that `number`; then
+			    member_copied() */
 	MEMBER_VISIBLE,  /* records_seen() up to `number` */
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/cluster/member/act.h"
+#include "server/cluster/member/peers.h"
 
 static const struct config_member *primary(const struct member *m)
 {
@@ -22,8 +23,12 @@ void member_seal(struct member *m, struct member_actions *actions)
 /* Itself, and all of the set but the one that is gone. */
 static void propose_self(struct member *m, uint64_t now_ns, struct member_actions *actions)
 {
-	struct config c = { .reign = m->known.epoch + 1, .count = 1, .set = { m->self } };
+	struct config c = m->known;
 
+	c.reign = m->known.epoch + 1;
+	c.is_handed = false;
+	c.count = 1;
+	c.set[0] = m->self;
 	for (unsigned i = 1; i < m->known.count; i++)
 		if (!config_is_same(&m->known.set[i], &m->self))
 			c.set[c.count++] = m->known.set[i];
@@ -41,14 +46,14 @@ static void ask(struct member *m, uint64_t now_ns, struct member_actions *action
 void member_tick_backup(struct member *m, uint64_t now_ns, struct member_actions *actions)
 {
 	if (m->state == MEMBER_SEALED) {
-		if (!m->seal_order && m->is_reached && member_may_propose(m, now_ns))
+		if (!m->seal_order && !m->is_forced && m->is_reached && member_may_propose(m, now_ns))
 			propose_self(m, now_ns, actions);
 		return;
 	}
 	if (m->state != MEMBER_BACKING || m->epoch_order)
 		return;
 	if (m->is_reached && !m->is_unfit &&
-	    (m->is_gone || now_ns >= m->heard_ns + MEMBER_SILENCE_NS))
+	    (m->is_gone || member_is_silent(m, m->heard_ns, now_ns)))
 		member_seal(m, actions);
 	else if (!m->is_ready && !m->resolve_order &&
 		 (!m->asked || now_ns >= m->asked_ns + MEMBER_ASK_NS))
@@ -96,7 +101,7 @@ static void say_joined(struct member *m, struct member_actions *actions)
 static void join(struct member *m, uint64_t now_ns, const struct member_message *msg,
 		 struct member_actions *actions)
 {
-	if (m->state != MEMBER_OUT && m->state != MEMBER_JOINING)
+	if ((m->state != MEMBER_OUT && m->state != MEMBER_JOINING) || m->is_unfit)
 		return;
 	if (m->state == MEMBER_JOINING && msg->number == m->copy) {
 		if (!m->resolve_order && m->self.incarnation)

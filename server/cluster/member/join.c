@@ -54,7 +54,9 @@ void member_joined(struct member *m, uint64_t now_ns, const char *from,
 	round_include(&m->round, 1u << place, now_ns);
 	member_act(actions, MEMBER_AWAIT)->bits = member_set_bits(m);
 	member_act(actions, MEMBER_BEGUN_BY)->bits = 1u << place;
-	member_act(actions, MEMBER_COPY)->bits = 1u << place;
+	struct member_action *a = member_act(actions, MEMBER_COPY);
+	a->bits = 1u << place;
+	a->number = m->copy;
 }
 
 void member_copied(struct member *m, uint64_t now_ns, struct member_actions *actions)
@@ -82,7 +84,7 @@ void member_tick_joiner(struct member *m, uint64_t now_ns, struct member_actions
 {
 	if (m->joiner >= 0) {
 		const struct member_peer *p = &m->peers[m->joiner];
-		bool is_lost = p->is_gone || now_ns >= p->heard_ns + MEMBER_SILENCE_NS;
+		bool is_lost = p->is_gone || member_is_silent(m, p->heard_ns, now_ns);
 
 		if (is_lost && !m->is_naming)
 			member_give_up_joiner(m, actions);

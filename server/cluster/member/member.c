@@ -6,6 +6,7 @@
 
 #include "server/cluster/member/act.h"
 #include "server/cluster/member/backup.h"
+#include "server/cluster/member/command.h"
 #include "server/cluster/member/join.h"
 #include "server/cluster/member/peers.h"
 #include "server/cluster/member/primary.h"
@@ -75,6 +76,7 @@ void member_config(struct member *m, uint64_t now_ns, const struct config *c,
 		return;
 	m->known = *c;
 	m->write_ns = 0;
+	m->is_forced = false;
 	member_give_up_joiner(m, NULL);
 	member_seat_peers(m, now_ns);
 	int mine = config_find(c, &m->self);
@@ -114,6 +116,23 @@ void member_failed(struct member *m, struct member_actions *actions)
 	member_seal(m, actions);
 }
 
+void member_expect(struct member *m, uint64_t now_ns)
+{
+	m->heard_ns = now_ns + MEMBER_CONNECT_NS;
+	for (unsigned i = 0; i < MEMBER_PEERS_MAX; i++)
+		m->peers[i].heard_ns = now_ns + MEMBER_CONNECT_NS;
+}
+
+void member_polled(struct member *m, uint64_t polled_ns)
+{
+	m->polled_ns = polled_ns;
+}
+
+void member_connected(struct member *m)
+{
+	m->round.raised_ns = 0;
+}
+
 void member_gone(struct member *m, const char *name)
 {
 	for (unsigned i = 0; i < MEMBER_PEERS_MAX; i++)
@@ -132,8 +151,11 @@ void member_tick(struct member *m, uint64_t now_ns, uint64_t visible,
 {
 	if (member_is_primary(m))
 		member_tick_primary(m, now_ns, visible, actions);
-	else if (m->state == MEMBER_JOINING && now_ns >= m->heard_ns + MEMBER_JOIN_NS)
+	else if (m->state == MEMBER_JOINING && m->self.incarnation &&
+		 now_ns >= m->heard_ns + MEMBER_JOIN_NS)
 		be_out(m, actions);
+	else if (m->state == MEMBER_SEALED && m->is_forced)
+		member_tick_forced(m, now_ns, actions);
 	else
 		member_tick_backup(m, now_ns, actions);
 }
@@ -174,5 +196,7 @@ void member_obeyed(struct member *m, uint64_t order, uint64_t now_ns,
 		m->epoch_order = 0;
 	} else {
 		member_obeyed_backup(m, order, now_ns, actions);
+		if (m->state == MEMBER_SEALED && m->is_forced && !m->seal_order)
+			member_tick_forced(m, now_ns, actions);
 	}
 }

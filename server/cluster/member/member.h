@@ -34,6 +34,18 @@ void member_wrote(struct member *m, uint64_t now_ns, const struct config *c,
 void member_reached(struct member *m, bool is_reached);
 void member_heard(struct member *m, uint64_t now_ns, const char *from,
 		  const struct member_message *message, struct member_actions *actions);
+/*
+ * After a configuration: its connections are yet to be made.  For so long nobody is taken for
+ * gone who is silent.
+ */
+void member_expect(struct member *m, uint64_t now_ns);
+/* The connection to that one is there: it hears of this one at once. */
+void member_connected(struct member *m);
+/*
+ * All that had come by then was told.  Who is silent is judged by that: a thread that comes late
+ * takes nobody for gone whose message lies there.
+ */
+void member_polled(struct member *m, uint64_t polled_ns);
 /* The connection to that one is broken. */
 void member_gone(struct member *m, const char *name);
 void member_obeyed(struct member *m, uint64_t order, uint64_t now_ns,

@@ -12,6 +12,13 @@ int member_place(const struct member *m, const char *name, uint64_t incarnation)
 	return -1;
 }
 
+bool member_is_silent(const struct member *m, uint64_t heard_ns, uint64_t now_ns)
+{
+	uint64_t until_ns = m->polled_ns && m->polled_ns < now_ns ? m->polled_ns : now_ns;
+
+	return until_ns >= heard_ns + MEMBER_SILENCE_NS;
+}
+
 unsigned member_free_place(const struct member *m)
 {
 	unsigned i = 0;

@@ -16,7 +16,7 @@ static void begin_epoch(struct member *m, struct member_actions *actions)
 	m->is_handing = false;
 	m->is_held = false;
 	m->hold_order = m->seal_order = m->resolve_order = m->serve_order = 0;
-	m->wanted[0] = 0;
+	m->wanted[0] = m->unwanted[0] = 0;
 	m->epoch_order = member_order(m, MEMBER_EPOCH, MEMBER_PRIMARY, actions);
 }
 
@@ -46,7 +46,7 @@ void member_end_reign(struct member *m, struct member_actions *actions)
 	m->reign = 0;
 	m->is_handing = m->is_held = false;
 	m->hold_order = m->serve_order = 0;
-	m->wanted[0] = 0;
+	m->wanted[0] = m->unwanted[0] = 0;
 	member_give_up_joiner(m, NULL);
 	member_act(actions, MEMBER_STOP);
 }
@@ -111,12 +111,12 @@ static void tick_round(struct member *m, uint64_t now_ns, uint64_t visible,
 	send_heartbeats(m, m->round.number, visible, actions);
 }
 
-static bool is_silent(const struct member_peer *p, uint64_t now_ns)
+static bool is_silent(const struct member *m, const struct member_peer *p, uint64_t now_ns)
 {
-	return p->is_gone || now_ns >= p->heard_ns + MEMBER_SILENCE_NS;
+	return p->is_gone || member_is_silent(m, p->heard_ns, now_ns);
 }
 
-/* The present configuration without those who are silent; false: there are none. */
+/* The present configuration without those who are silent, or not wanted; false: there are none. */
 static bool without_silent(const struct member *m, uint64_t now_ns, struct config *c)
 {
 	*c = m->known;
@@ -126,7 +126,11 @@ static bool without_silent(const struct member *m, uint64_t now_ns, struct confi
 		const struct config_member *id = &m->known.set[i];
 		int place = member_place(m, id->name, id->incarnation);
 
-		if (place < 0 || !is_silent(&m->peers[place], now_ns))
+		if (*m->unwanted && !strcmp(id->name, m->unwanted)) {
+			c->removed = *id;
+			continue;
+		}
+		if (place < 0 || !is_silent(m, &m->peers[place], now_ns))
 			c->set[c->count++] = *id;
 	}
 	return c->count < m->known.count;

@@ -20,6 +20,11 @@ static inline bool member_is_primary(const struct member *m)
 {
 	return m->state == MEMBER_TAKING || m->state == MEMBER_SERVING || m->state == MEMBER_LEAVING;
 }
+/* Whether requests are executed: until what names another one is sent. */
+static inline bool member_serves(const struct member *m)
+{
+	return m->state == MEMBER_SERVING || (m->state == MEMBER_LEAVING && !m->is_handing);
+}
 void member_take_over(struct member *m, bool is_handed, struct member_actions *actions);
 /* A later epoch of the same reign. */
 void member_go_on(struct member *m, struct member_actions *actions);

@@ -8,7 +8,9 @@
 #include "server/cluster/lease/round.h"
 #include "server/cluster/member/action.h"
 
-#define MEMBER_SILENCE_NS 100000000ull /* so long: then the other one is taken for gone */
+/* So long: then the other one is taken for gone.  Its promise lasts longer than that. */
+#define MEMBER_SILENCE_NS 200000000ull
+#define MEMBER_CONNECT_NS 1000000000ull /* to connect at first */
 #define MEMBER_RETRY_NS 50000000ull    /* between writes of unknown outcome */
 #define MEMBER_ASK_NS 10000000ull      /* between questions */
 #define MEMBER_JOIN_NS 1000000000ull   /* a joiner without a heartbeat gives up */
@@ -43,6 +45,8 @@ struct member {
 	struct round round;
 	bool is_reached;  /* the agreement can be asked */
 	bool is_unfit;    /* its disk failed: it takes over nothing */
+	bool is_forced;   /* out of the set, it is to be primary: it is SEALED */
+	uint64_t polled_ns; /* what had come by then was told; 0: not known */
 	uint64_t numbers; /* of orders, questions and copies; from `life` on, so those of no other */
 
 	/* A member's */
@@ -63,6 +67,7 @@ struct member {
 	uint64_t wait_ns; /* until which its promise lasts, with this clock; 0: handed */
 	bool is_settled;
 	char wanted[CONFIG_NAME_BYTES]; /* is to join, or to be primary; empty: nobody */
+	char unwanted[CONFIG_NAME_BYTES]; /* is to leave the set */
 	uint64_t wanted_ns, copy;
 	int joiner;     /* its place; -1: none */
 	bool is_copied;

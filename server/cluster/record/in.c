@@ -32,7 +32,10 @@ static void move_to_end(struct records *rs, struct record *r)
 {
 	r->prev->next = r->next;
 	r->next->prev = r->prev;
-	record_open(rs, r);
+	r->prev = rs->open.prev;
+	r->next = &rs->open;
+	r->prev->next = r;
+	rs->open.prev = r;
 }
 
 enum records_taken records_take(struct records *rs, uint64_t epoch, struct record *r)
@@ -45,7 +48,7 @@ enum records_taken records_take(struct records *rs, uint64_t epoch, struct recor
 		return RECORDS_HAD;
 	if (s->open && s->open->version == r->version) {
 		s->open->reign = rs->reign;
-		s->open->number = r->number;
+		record_renumber(rs, s->open, r->number);
 		number_slots(rs, s->open, r->number);
 		move_to_end(rs, s->open);
 		return RECORDS_HAD;

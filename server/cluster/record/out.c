@@ -45,14 +45,6 @@ void records_add_copy(struct records *rs, struct record *r, uint32_t joiner)
 	add(rs, r, joiner);
 }
 
-static struct record *find(struct records *rs, uint64_t number)
-{
-	for (struct record *r = rs->open.next; r != &rs->open && r->number <= number; r = r->next)
-		if (r->number == number)
-			return r;
-	return NULL;
-}
-
 /* Acknowledgements of this reign count, of whichever epoch of it. */
 void records_acked(struct records *rs, uint32_t member, uint64_t epoch, uint64_t number)
 {
@@ -60,7 +52,7 @@ void records_acked(struct records *rs, uint32_t member, uint64_t epoch, uint64_t
 
 	if (rs->role != RECORDS_PRIMARY || epoch < rs->reign || epoch > rs->epoch)
 		return;
-	r = find(rs, number);
+	r = record_find(rs, number);
 	if (!r)
 		return;
 	r->has |= member;

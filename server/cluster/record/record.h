@@ -6,11 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define RECORDS_CHAINS 1024u
 #define RECORDS_SELF (1u << 31) /* the primary's own disk, among members' bits */
 
 /* Part of what the caller has of a change or a transaction. */
 struct record {
 	struct record *next, *prev;
+	struct record *chain; /* of those whose numbers are alike */
 	/*
 	 * Of its first item: which change it is, whoever sends it.  A reign's are above all that
 	 * its primary has seen.  A copy's: of the last one that was applied there.
@@ -42,6 +44,7 @@ struct records {
 	uint32_t stripes;
 	struct records_hooks hooks;
 	struct record open; /* the list's head; by number */
+	struct record *chains[RECORDS_CHAINS]; /* the same, to find one */
 	enum records_role role;
 	uint64_t epoch, reign;
 	bool is_sealed;

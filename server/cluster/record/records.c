@@ -30,7 +30,7 @@ static void send_again(struct records *rs)
 {
 	for (struct record *r = rs->open.next; r != &rs->open; r = r->next) {
 		r->reign = rs->reign;
-		r->number = ++rs->numbers;
+		record_renumber(rs, r, ++rs->numbers);
 		r->need = rs->awaited | (r->need & ~r->has & RECORDS_SELF);
 		r->has = 0;
 		for (unsigned i = 0; i < r->count; i++)
@@ -40,7 +40,6 @@ static void send_again(struct records *rs)
 
 static void begin_reign(struct records *rs, uint64_t reign)
 {
-	forget_copies(rs);
 	rs->reign = reign;
 	rs->numbers = 0;
 	rs->is_shown = false;
@@ -58,6 +57,8 @@ void records_epoch(struct records *rs, uint64_t epoch, uint64_t reign, enum reco
 	rs->is_sealed = false;
 	rs->is_ready = false;
 	rs->begun = 0;
+	if (is_new || role != RECORDS_PRIMARY)
+		forget_copies(rs);
 	if (is_new)
 		begin_reign(rs, reign);
 	if (role != RECORDS_PRIMARY)
@@ -81,6 +82,7 @@ void records_empty(struct records *rs)
 		record_drop(rs, rs->open.next);
 	memset(rs->slots, 0, rs->stripes * sizeof *rs->slots);
 	rs->reign = 0;
+	records_seal(rs);
 }
 
 void records_restore(struct records *rs, struct record *r)

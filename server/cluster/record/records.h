@@ -25,7 +25,10 @@ void records_epoch(struct records *rs, uint64_t epoch, uint64_t reign, enum reco
 		   uint32_t awaited);
 /* It takes nothing, and acknowledges nothing, until a later epoch. */
 void records_seal(struct records *rs);
-/* All that is open is dropped, and nothing is known of what was applied. */
+/*
+ * All that is open is dropped, and nothing is known of what was applied.  It takes nothing until
+ * records_epoch().
+ */
 void records_empty(struct records *rs);
 /* At a start: it is on the disk, as open; was applied last in its stripe. */
 void records_restore(struct records *rs, struct record *r);

@@ -37,12 +37,20 @@ struct commit_put {
 	uint8_t image[] __attribute__((aligned(8)));
 };
 
+void commit_submit(struct store_worker *w, struct commit *m)
+{
+	if (w->others)
+		w->others->submit(w->others->arg, &m->op);
+	else
+		durable_submit(w->store->durable, &m->op);
+}
+
 int commit_begin(struct store_worker *w, struct commit *m)
 {
 	m->op.port = &w->port;
 	w->commit = m;
 	w->commits++;
-	durable_submit(w->store->durable, &m->op);
+	commit_submit(w, m);
 	return STORE_COMMIT;
 }
 
@@ -101,7 +109,7 @@ static int undo(struct store_worker *w, struct commit_put *m, int answer)
 {
 	set_undo(m);
 	m->undone = answer;
-	durable_submit(w->store->durable, &m->base.op);
+	commit_submit(w, &m->base);
 	return STORE_COMMIT;
 }
 
@@ -120,6 +128,9 @@ static int end_unwritten(struct store_worker *w, struct commit_put *m)
 	case DURABLE_REFUSED:
 		revert(w, m);
 		return WIRE_EDISK;
+	case DURABLE_ELSEWHERE:
+		revert(w, m);
+		return WIRE_EELSEWHERE;
 	case DURABLE_UNKNOWN:
 		break;
 	}
@@ -210,6 +221,9 @@ static int submit(struct store_worker *w, struct commit_put *m,
 	m->base.end = end;
 	m->base.op.records = &m->record;
 	m->base.op.count = 1;
+	m->base.op.fate.version = m->record.version ? m->record.version : m->result.version;
+	m->base.op.fate.value_bytes = m->record.version ? m->record.value_bytes
+							: m->result.value_bytes;
 	m->change.key = m->record.key;
 	m->change.compute = NULL;
 	return commit_begin(w, &m->base);

@@ -36,7 +36,7 @@ static bool has_room(const struct store_worker *w, const struct layout_item *old
 {
 	uint64_t old_bytes = item_bytes(old);
 
-	return bytes <= heap_usable_bytes(w->heap, old_bytes) ||
+	return bytes <= old_bytes || bytes <= heap_usable_bytes(w->heap, old_bytes) ||
 	       bytes <= heap_room_bytes(w->heap, old, old_bytes);
 }
 

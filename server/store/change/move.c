@@ -10,7 +10,6 @@
 #include "server/store/change/change.h"
 #include "server/store/change/effect.h"
 #include "server/store/item/item.h"
-#include "server/table/heap.h"
 
 /*
  * Others may write the slot, so what is read may be torn.
@@ -41,10 +40,10 @@ unsigned store_peek_key(const struct layout_item *item, size_t slot_bytes, uint6
 
 /* A copy of the item elsewhere, of the same version, dead as yet; or NULL. */
 static struct layout_item *copy_packed(struct store_worker *w, const struct layout_item *old,
-				       bool may_grow)
+				       enum heap_packed how)
 {
 	uint64_t bytes = item_bytes(old), version = layout_state_version(old->state);
-	struct layout_item *item = heap_alloc_packed(w->heap, bytes, may_grow);
+	struct layout_item *item = heap_alloc_packed(w->heap, bytes, how);
 
 	if (!item)
 		return NULL;
@@ -55,7 +54,7 @@ static struct layout_item *copy_packed(struct store_worker *w, const struct layo
 }
 
 enum store_moved store_move(struct store_worker *w, struct layout_item *old, size_t slot_bytes,
-			    bool may_grow)
+			    enum heap_packed how)
 {
 	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
 	struct store_change c = { .key = key, .key_bytes = store_peek_key(old, slot_bytes, key) };
@@ -70,7 +69,7 @@ enum store_moved store_move(struct store_worker *w, struct layout_item *old, siz
 		work_leave_unchanged(w, &k);
 		return STORE_MOVED_NOT;
 	}
-	struct layout_item *item = copy_packed(w, old, may_grow);
+	struct layout_item *item = copy_packed(w, old, how);
 	if (!item) {
 		work_leave_unchanged(w, &k);
 		return STORE_MOVED_NOWHERE;

@@ -6,11 +6,12 @@
 #include <stddef.h>
 
 #include "server/store/item/context.h"
+#include "server/table/heap.h"
 
 /*
  * Moves an item that stands in a slot of slot_bytes, if one does, to another slot: same
- * version, same value.  Its slab is held (slab.h), so the other slot is not of it.  may_grow:
- * also to a slab that is added for it.
+ * version, same value.  Its slab is held (slab.h), so the other slot is not of it.  how: which
+ * slot it may be (heap.h).
  */
 enum store_moved {
 	STORE_MOVED,
@@ -18,7 +19,7 @@ enum store_moved {
 	STORE_MOVED_NOWHERE, /* there is no place for it */
 };
 enum store_moved store_move(struct store_worker *worker, struct layout_item *item,
-			    size_t slot_bytes, bool may_grow);
+			    size_t slot_bytes, enum heap_packed how);
 
 /* The key of what seems to be a live item in a slot, by words; its bytes, 0: it is none.
  * Only the index knows whether it is that key's. */

@@ -5,21 +5,28 @@
 #include "server/store/change/effect.h"
 #include "server/store/item/item.h"
 
-int store_evict(struct store_worker *w, const struct store_change *c)
+int store_drop(struct store_worker *w, const struct store_change *c)
 {
-	uint64_t blocked = w->blocked;
 	struct work k;
 
-	if (!work_enter(w, c, &k)) {
-		w->blocked = blocked; /* nobody waits for a victim's lock */
+	if (!work_enter(w, c, &k))
 		return STORE_ASIDE;
-	}
 	if (!k.old) {
 		work_leave_unchanged(w, &k);
 		return WIRE_NOT_FOUND;
 	}
 	work_remove(w, &k);
 	return WIRE_OK;
+}
+
+int store_evict(struct store_worker *w, const struct store_change *c)
+{
+	uint64_t blocked = w->blocked;
+	int status = store_drop(w, c);
+
+	if (status == STORE_ASIDE)
+		w->blocked = blocked; /* nobody waits for a victim's lock */
+	return status;
 }
 
 int store_remove(struct store_worker *w, const struct store_change *c, struct store_result *r)
@@ -37,7 +44,7 @@ int store_remove(struct store_worker *w, const struct store_change *c, struct st
 		work_leave_unchanged(w, &k);
 		return old ? WIRE_CONDITION : WIRE_NOT_FOUND;
 	}
-	if (s->durable)
+	if (s->waits)
 		return commit_remove(w, &k, r);
 	work_remove(w, &k);
 	return WIRE_OK;

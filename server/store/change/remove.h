@@ -9,7 +9,10 @@
 int store_remove(struct store_worker *worker, const struct store_change *change,
 		 struct store_result *result);
 
-/* Removes a key whose memory others need.  WIRE_OK, WIRE_NOT_FOUND or STORE_ASIDE. */
+/* Removes a key, whatever it has.  WIRE_OK, WIRE_NOT_FOUND or STORE_ASIDE. */
+int store_drop(struct store_worker *worker, const struct store_change *key);
+
+/* The same with one whose memory others need; nobody waits for its lock. */
 int store_evict(struct store_worker *worker, const struct store_change *key);
 
 /* Removes a key whose time is over; WIRE_NOT_FOUND if that is not so. */

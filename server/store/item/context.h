@@ -26,6 +26,13 @@ struct heat;
 struct index;
 struct pins;
 
+/* Other members of a cluster, who have a change before it is seen. */
+struct store_others {
+	/* Given back to op->port when all have it; as durable_submit(). */
+	void (*submit)(void *arg, struct durable_op *op);
+	void *arg;
+};
+
 struct store {
 	struct table *table;
 	struct index *index;
@@ -44,6 +51,7 @@ struct store {
 	struct heat *heat;
 	struct evict *evict;
 	struct durable *durable; /* NULL: none */
+	bool waits; /* changes wait for the database, or for others: see commit.h */
 	/* Wakes all workers, or NULL; for the owner to set before the first change. */
 	void (*wake)(void *arg);
 	void *wake_arg;
@@ -58,7 +66,8 @@ struct store_worker {
 	uint64_t missing_bytes; /* of the last item that found no memory */
 	/* The stripe whose lock kept a change away; for the caller to set and to look at. */
 	uint64_t blocked;
-	/* With a database: */
+	/* Where changes wait: */
+	const struct store_others *others; /* NULL: for the database alone */
 	struct durable_port port;
 	struct commit *commit; /* of the last STORE_COMMIT */
 	unsigned commits;      /* that have not ended */

@@ -3,16 +3,22 @@
  * Happy path: an allocation fails, or little memory is left, and a round begins.  A worker
  * goes through its part of the region's pages, from the last to the first, and empties the
  * slabs that are less full than their class is on average: no slot of such a slab is taken
- * any more, its items are moved to other slabs, and its pages are the region's.  Where the
- * free pages are in pieces the last slabs are emptied, however full, into new ones before
- * them.  And again, until little is to be gained.  When all workers are through, the round is over.
+ * any more, its items are moved to other slabs, and its pages are the region's.  What does not
+ * fill a slab of its class goes to slots that are an eighth longer at the most, and what is in
+ * a slab with a long tail to a better one.  And again, until little is to be gained.
+ *
+ * Where the free pages are in pieces, slabs then slide: from the first to the last each moves,
+ * as it is, to the lowest run that is before it.  What it leaves joins the next piece, so a
+ * hole that is longer than any slab goes up through the pages and gathers the others.  When
+ * all workers are through, the round is over.
  *
  * A slab knows which of its slots are taken.  Whether an item stands in one is decided by the
  * index: it does if its key's entry names it, under the key's mark and locks.  What else a
  * taken slot may hold (being filled, kept by a worker, a copy for a client) stays.
  *
- * Bounded: a step looks at SCAN_PAGES pages or moves STEP_ITEMS items, of STEP_BYTES; a round
- * makes PASSES_MAX passes.
+ * Bounded: a step looks at SCAN_PAGES pages or moves STEP_ITEMS items, of STEP_BYTES, or, while
+ * a change waits, works for STEP_NS; a round
+ * makes PASSES_MAX passes, and slides no more than SLIDE_PART times what was freed before it.
  */
 #include "server/store/reclaim/compact.h"
 
@@ -25,12 +31,19 @@
 #include "server/store/change/move.h"
 #include "server/table/heap.h"
 
-#define SCAN_PAGES 4096u
+#define SCAN_PAGES 512u
 #define STEP_ITEMS 32u
 #define STEP_BYTES (128u << 10)
+/* Of them, in a round in which changes have waited: others come meanwhile. */
+#define BRIEF_PART 4u
 #define PASSES_MAX 12u
-#define STEP_NS 500000ull  /* of a step while changes wait */
-#define PAUSE_NS 1000000ull /* after one while none does */
+#define SLIDES_MAX 2u
+/* What slides at most in a round: so many times what was freed since the last one. */
+#define SLIDE_PART 16u
+/* A slab that has so much less in it than the best one is made anew. */
+#define TAIL_PART 32u
+#define STEP_NS 300000ull   /* of a step while changes wait */
+#define PAUSE_NS 1000000ull /* after one in a round in which none has waited */
 #define ROUND_NS 1000000000ull /* between rounds that nobody waits for */
 /* A round begins above 7/8 of the region, if so much was freed since the last one. */
 #define FREED_PART 64u
@@ -49,11 +62,15 @@ struct compact_worker {
 	unsigned pass;
 	size_t page;     /* below it, it has not looked */
 	uint64_t gained; /* slabs of this pass */
+	unsigned slides; /* of this round */
+	bool is_sliding;
+	size_t slide_page;    /* where the next slide goes on */
+	uint64_t slide_bytes; /* that may still move */
 	struct slab_held slab; /* that it empties; number 0: none */
 	unsigned slot;         /* of it, where to go on */
 	unsigned moved;        /* out of it */
 	unsigned asked;
-	bool may_grow;         /* its items may go to a new slab */
+	enum heap_packed how;  /* where its items go */
 	bool is_full[SIZE_CLASSES_MAX]; /* nowhere to move its items */
 };
 
@@ -61,10 +78,12 @@ struct compact {
 	_Atomic unsigned workers;
 	_Atomic uint64_t round;
 	_Atomic unsigned busy;     /* workers that are not through with the round */
-	_Atomic bool urgent;       /* changes wait */
+	_Atomic bool urgent;       /* changes wait, and nothing was freed since */
+	_Atomic bool wanted;       /* a change has waited in this round */
 	_Atomic uint64_t freed_at; /* the store's freed_bytes when the last round began */
+	_Atomic uint64_t slide_bytes; /* a worker's, of this round */
 	_Atomic uint64_t ended_ns;
-	_Atomic uint64_t passes, items, item_bytes, freed_bytes, waits;
+	_Atomic uint64_t passes, items, item_bytes, freed_bytes, waits, longest_ns;
 };
 
 int compact_new(struct compact **compact)
@@ -97,6 +116,7 @@ static void leave_round(struct store_worker *w, uint64_t now_ns)
 	if (atomic_fetch_sub(&x->busy, 1) != 1)
 		return;
 	atomic_store(&x->urgent, false);
+	atomic_store(&x->wanted, false);
 	atomic_store(&x->ended_ns, now_ns);
 }
 
@@ -149,8 +169,11 @@ static void begin_round(const struct store *s)
 	struct compact *x = s->compact;
 	unsigned none = 0;
 
-	if (!atomic_compare_exchange_strong(&x->busy, &none, atomic_load(&x->workers)))
+	unsigned workers = atomic_load(&x->workers);
+
+	if (!workers || !atomic_compare_exchange_strong(&x->busy, &none, workers))
 		return;
+	atomic_store(&x->slide_bytes, freed_since(s) * SLIDE_PART / workers);
 	atomic_store(&x->freed_at, atomic_load(&s->freed_bytes));
 	atomic_fetch_add(&x->round, 1);
 }
@@ -166,6 +189,7 @@ bool compact_may_help(struct store_worker *w)
 			return false;
 		begin_round(w->store);
 	}
+	atomic_store(&x->wanted, true);
 	if (!atomic_exchange(&x->urgent, true) && w->store->wake)
 		w->store->wake(w->store->wake_arg);
 	atomic_fetch_add_explicit(&x->waits, 1, memory_order_relaxed);
@@ -193,6 +217,15 @@ bool compact_is_due(const struct store_worker *w)
 
 /* ------------------------------------------------------------------- slabs */
 
+/* What a class needs if its slabs are packed, but for half a slab. */
+static uint64_t packed_bytes(const struct size_class *c, struct slab_use use)
+{
+	unsigned slots = size_class_slots(c, c->pages);
+	uint64_t tails = use.slots * (c->pages * REGION_PAGE_BYTES - slots * c->slot_bytes) / slots;
+
+	return use.taken * c->slot_bytes + tails + c->pages_first * REGION_PAGE_BYTES / 2;
+}
+
 /* What other classes could have if each class' slabs were packed; *all: what all have. */
 static uint64_t to_gain(struct slabs *s, uint64_t *all)
 {
@@ -202,10 +235,9 @@ static uint64_t to_gain(struct slabs *s, uint64_t *all)
 	*all = 0;
 	for (unsigned i = 0; i < x->count; i++) {
 		struct slab_use use = slabs_use(s, i);
-		uint64_t slab = x->class[i].pages_first * (uint64_t)REGION_PAGE_BYTES;
-		uint64_t free = use.bytes - use.taken * x->class[i].slot_bytes;
+		uint64_t packed = packed_bytes(&x->class[i], use);
 		*all += use.bytes;
-		bytes += free > slab ? free - slab : 0;
+		bytes += use.bytes > packed ? use.bytes - packed : 0;
 	}
 	return bytes;
 }
@@ -240,17 +272,44 @@ static bool is_worth_it(struct store_worker *w)
 {
 	uint64_t all, gain = to_gain(w->store->table->slabs, &all);
 
-	return is_worth(gain, all) || is_torn(w->store->table);
+	return is_worth(gain, all);
 }
 
-static void end_pass(struct store_worker *w, uint64_t now_ns)
+static void begin_slide(struct store_worker *w)
 {
-	const struct compact_worker *c = w->compact;
+	struct compact_worker *c = w->compact;
 
-	if (c->pass < PASSES_MAX && c->gained && is_worth_it(w))
+	heap_trim(w->heap);
+	c->is_sliding = true;
+	c->slides++;
+	c->page = c->slide_page;
+	atomic_fetch_add_explicit(&w->store->compact->passes, 1, memory_order_relaxed);
+}
+
+static bool may_slide(const struct store_worker *w)
+{
+	return w->compact->slides < SLIDES_MAX && w->compact->slide_bytes &&
+	       is_torn(w->store->table);
+}
+
+/* The first pass of a round, or the next; `again`: the one before was of use. */
+static void next_pass(struct store_worker *w, bool again, uint64_t now_ns)
+{
+	if (again && w->compact->pass < PASSES_MAX && is_worth_it(w))
 		begin_pass(w);
+	else if (may_slide(w))
+		begin_slide(w);
 	else
 		leave_round(w, now_ns);
+}
+
+static void end_slide(struct store_worker *w, uint64_t now_ns)
+{
+	struct compact_worker *c = w->compact;
+
+	c->is_sliding = false;
+	c->slide_page = c->page < region_pages(w->store->table->region) ? c->page : 0;
+	next_pass(w, true, now_ns);
 }
 
 bool compact_is_better(struct store_worker *w)
@@ -272,12 +331,10 @@ static void begin_worker_round(struct store_worker *w, uint64_t now_ns)
 
 	c->round = atomic_load(&w->store->compact->round);
 	c->is_in_round = true;
-	c->pass = 0;
+	c->pass = c->slides = 0;
+	c->slide_bytes = atomic_load(&w->store->compact->slide_bytes);
 	heap_trim(w->heap);
-	if (is_worth_it(w))
-		begin_pass(w);
-	else
-		leave_round(w, now_ns);
+	next_pass(w, true, now_ns);
 }
 
 /*
@@ -299,16 +356,16 @@ static void drain(struct store_worker *w)
 {
 	struct compact_worker *c = w->compact;
 	struct slab_held *slab = &c->slab;
-	unsigned begun = c->moved;
+	unsigned begun = c->moved, part = atomic_load(&w->store->compact->wanted) ? BRIEF_PART : 1;
 
-	while (c->slot < slab->slots && c->moved - begun < STEP_ITEMS &&
-	       (c->moved - begun) * slab->slot_bytes < STEP_BYTES) {
+	while (c->slot < slab->slots && c->moved - begun < STEP_ITEMS / part &&
+	       (c->moved - begun) * slab->slot_bytes < STEP_BYTES / part) {
 		unsigned i = c->slot++;
 		if (!slab_held_is_taken(slab, i))
 			continue;
 		enum store_moved how = store_move(
 			w, (struct layout_item *)(slab->addr + i * slab->slot_bytes), slab->slot_bytes,
-			c->may_grow);
+			c->how);
 		if (how == STORE_MOVED_NOWHERE) {
 			c->is_full[slab->class] = true;
 			c->slot = slab->slots;
@@ -319,22 +376,37 @@ static void drain(struct store_worker *w)
 		c->gained += let_go(w);
 }
 
-/* Much of it is wasted, and a better one could be made. */
+/* Its tail is longer than that of the best one, which could be made. */
 static bool is_wasteful(const struct store_worker *w, const struct slab_held *slab)
 {
 	const struct table *t = w->store->table;
 	const struct size_class *c = &slabs_classes(t->slabs)->class[slab->class];
+	unsigned pages = slabs_use(t->slabs, slab->class).pages;
+	uint64_t best = pages * (uint64_t)REGION_PAGE_BYTES;
 
-	return slab->bytes < c->pages_first * (uint64_t)REGION_PAGE_BYTES &&
-	       region_longest_bytes(t->region) >= c->pages_first * (uint64_t)REGION_PAGE_BYTES;
+	return slab->bytes * size_class_slots(c, pages) * TAIL_PART >
+		       best * slab->slots * (TAIL_PART + 1) &&
+	       region_longest_bytes(t->region) >= best;
 }
 
-/* It stands where no page would be used if all of them were side by side. */
-static bool is_beyond(const struct table *t, const struct slab_held *slab)
+/* A quarter of it is free, its class has no room for the rest, but longer slots are free. */
+static bool is_loose(const struct store_worker *w, const struct slab_held *slab)
 {
-	uint64_t at = table_offset(t, slab->addr) - t->heap_offset;
+	return slab->taken * 4 <= slab->slots * 3 && !w->compact->is_full[slab->class] &&
+	       heap_longer_slots(w->heap, slab->class) >= slab->taken;
+}
 
-	return at >= region_used_bytes(t->region) && is_torn(t);
+/* Whether the slab is to be emptied, and where its items go then. */
+static bool is_to_empty(struct store_worker *w, const struct slab_held *slab, enum heap_packed *how)
+{
+	*how = HEAP_PACKED_GROW;
+	if (is_wasteful(w, slab))
+		return true;
+	*how = HEAP_PACKED;
+	if (is_sparse(w, slab))
+		return true;
+	*how = HEAP_PACKED_LONGER;
+	return is_loose(w, slab);
 }
 
 static bool is_mine(const struct store_worker *w, size_t page)
@@ -355,45 +427,142 @@ static void find_sparse(struct store_worker *w, uint64_t now_ns)
 		if (!slabs_look(t->slabs, --c->page, &slab))
 			continue;
 		c->page = (size_t)(slab.addr - (uint8_t *)region_page(t->region, 0)) / REGION_PAGE_BYTES;
-		c->may_grow = is_wasteful(w, &slab) || is_beyond(t, &slab);
-		if (!is_mine(w, c->page) || (!c->may_grow && !is_sparse(w, &slab)) ||
+		if (!is_mine(w, c->page) || !is_to_empty(w, &slab, &c->how) ||
 		    !slabs_hold(t->slabs, c->page, &c->slab))
 			continue;
 		c->slot = c->moved = 0;
 		return;
 	}
 	if (!c->page)
-		end_pass(w, now_ns);
+		next_pass(w, c->gained, now_ns);
+}
+
+/* Whether there is a place for its items: in other slabs of its class, or before it. */
+static bool has_place(struct slabs *slabs, const struct slab_held *slab)
+{
+	struct slab_use use = slabs_use(slabs, slab->class);
+
+	return use.slots - use.taken >= slab->slots || slabs_add_before(slabs, slab);
+}
+
+/* Holds the slab that begins there if it can slide. */
+static bool hold_to_slide(struct store_worker *w, size_t page)
+{
+	struct compact_worker *c = w->compact;
+	struct slabs *slabs = w->store->table->slabs;
+
+	if (!is_mine(w, page) || !slabs_hold(slabs, page, &c->slab))
+		return false;
+	if (!has_place(slabs, &c->slab)) {
+		slabs_release(slabs, &c->slab);
+		return false;
+	}
+	uint64_t bytes = c->slab.taken * c->slab.slot_bytes;
+	c->slide_bytes -= bytes < c->slide_bytes ? bytes : c->slide_bytes;
+	c->slot = c->moved = 0;
+	c->how = HEAP_PACKED;
+	return true;
+}
+
+/* The next slab to slide, from the first page up. */
+static void find_to_slide(struct store_worker *w, uint64_t now_ns)
+{
+	struct compact_worker *c = w->compact;
+	struct table *t = w->store->table;
+	size_t pages = region_pages(t->region);
+	struct slab_held slab;
+
+	if (!c->slide_bytes || !is_torn(t))
+		return end_slide(w, now_ns);
+	for (size_t end = c->page + SCAN_PAGES; c->page < end && c->page < pages;) {
+		size_t page = c->page++;
+		if (!slabs_look(t->slabs, page, &slab))
+			continue;
+		page = (size_t)(slab.addr - (uint8_t *)region_page(t->region, 0)) / REGION_PAGE_BYTES;
+		c->page = page + slab.bytes / REGION_PAGE_BYTES;
+		if (hold_to_slide(w, page))
+			return;
+	}
+	if (c->page >= pages)
+		end_slide(w, now_ns);
 }
 
 static void go_on(struct store_worker *w, uint64_t now_ns)
 {
 	if (w->compact->slab.number)
 		drain(w);
+	else if (w->compact->is_sliding)
+		find_to_slide(w, now_ns);
 	else
 		find_sparse(w, now_ns);
+}
+
+static void note_longest(struct compact *x, uint64_t ns)
+{
+	uint64_t was = atomic_load_explicit(&x->longest_ns, memory_order_relaxed);
+
+	while (was < ns && !atomic_compare_exchange_weak_explicit(&x->longest_ns, &was, ns,
+								   memory_order_relaxed,
+								   memory_order_relaxed))
+		;
+}
+
+/* The beginning of a round, where it is time for one. */
+static void join_round(struct store_worker *w, uint64_t now_ns)
+{
+	struct compact *x = w->store->compact;
+	struct compact_worker *c = w->compact;
+
+	if (c->is_in_round)
+		return;
+	if (c->round == atomic_load(&x->round) && is_short(w->store) &&
+	    now_ns - atomic_load(&x->ended_ns) > ROUND_NS)
+		begin_round(w->store);
+	if (c->round != atomic_load(&x->round))
+		begin_worker_round(w, now_ns);
+}
+
+/* Until there is something for a change that waits: it looks before more is done, and says so if
+ * that was too little. */
+static void step_urgently(struct store_worker *w, uint64_t now_ns)
+{
+	struct compact *x = w->store->compact;
+	uint64_t freed = atomic_load_explicit(&x->freed_bytes, memory_order_relaxed);
+
+	while (w->compact->is_in_round &&
+	       atomic_load_explicit(&x->freed_bytes, memory_order_relaxed) == freed &&
+	       clock_ns() - now_ns < STEP_NS)
+		go_on(w, now_ns);
+	atomic_store(&x->urgent, false);
+}
+
+/* One piece of work.  In a round in which changes have waited half of the time is for it, so that
+ * few wait once more; otherwise it can take its time. */
+static void step(struct store_worker *w, uint64_t now_ns)
+{
+	struct compact_worker *c = w->compact;
+
+	if (c->is_in_round)
+		go_on(w, now_ns);
+	uint64_t end_ns = clock_ns();
+	c->resume_ns = atomic_load(&w->store->compact->wanted) ? end_ns + (end_ns - now_ns)
+							       : now_ns + PAUSE_NS;
 }
 
 void compact_step(struct store_worker *w, uint64_t now_ns)
 {
 	struct compact *x = w->store->compact;
-	struct compact_worker *c = w->compact;
 	bool urgent = atomic_load(&x->urgent);
 
-	if (!urgent && now_ns < c->resume_ns)
+	if (!urgent && now_ns < w->compact->resume_ns)
 		return;
-	c->resume_ns = now_ns + PAUSE_NS;
-	if (!c->is_in_round && c->round == atomic_load(&x->round)) {
-		if (is_short(w->store) && now_ns - atomic_load(&x->ended_ns) > ROUND_NS)
-			begin_round(w->store);
-	}
-	if (!c->is_in_round && c->round != atomic_load(&x->round))
-		begin_worker_round(w, now_ns);
-	while (c->is_in_round) {
-		go_on(w, now_ns);
-		if (!urgent || clock_ns() - now_ns >= STEP_NS)
-			return;
-	}
+	uint64_t begun = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	join_round(w, now_ns);
+	if (urgent)
+		step_urgently(w, now_ns);
+	else
+		step(w, now_ns);
+	note_longest(x, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 }
 
 struct compact_stats compact_stats(const struct compact *x)
@@ -404,5 +573,6 @@ struct compact_stats compact_stats(const struct compact *x)
 		.item_bytes = atomic_load_explicit(&x->item_bytes, memory_order_relaxed),
 		.freed_bytes = atomic_load_explicit(&x->freed_bytes, memory_order_relaxed),
 		.waits = atomic_load_explicit(&x->waits, memory_order_relaxed),
+		.longest_ns = atomic_load_explicit(&x->longest_ns, memory_order_relaxed),
 	};
 }

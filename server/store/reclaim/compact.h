@@ -52,6 +52,7 @@ struct compact_stats {
 	uint64_t item_bytes;
 	uint64_t freed_bytes; /* of slabs that were emptied */
 	uint64_t waits;       /* changes that were set aside for it */
+	uint64_t longest_ns;  /* processor time of a worker's longest step */
 };
 struct compact_stats compact_stats(const struct compact *compact);
 

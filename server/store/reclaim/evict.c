@@ -308,7 +308,7 @@ static void clear_slot(struct store_worker *w, uint8_t *slot, size_t slot_bytes)
 	unsigned key_bytes;
 
 	if (heat_uses(s->heat, table_offset(s->table, slot)) &&
-	    store_move(w, item, slot_bytes, false) == STORE_MOVED)
+	    store_move(w, item, slot_bytes, HEAP_PACKED) == STORE_MOVED)
 		return;
 	key_bytes = store_peek_key(item, slot_bytes, key);
 	if (key_bytes)

@@ -72,6 +72,8 @@ static struct wire_welcome welcome_of(const struct server *s, const struct conn 
 		.credits = c->credits,
 		.message_bytes_max = WIRE_MESSAGE_BYTES_MAX,
 		.hints_every = s->store->heat ? HEAT_HINTS_EVERY : 0,
+		.flags = s->membership ? WIRE_WELCOME_LEASE : 0,
+		.reign = c->sendq.reign,
 		.hint_shift = s->store->heat ? heat_hint_shift(s->store->heat) : 0,
 	};
 }
@@ -136,6 +138,8 @@ enum request_fate request_hello(struct request *r)
 		return REQUEST_DONE;
 	}
 	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* conn_is_pending() looks */
+	if (s->membership)
+		c->sendq.reign = atomic_load(&s->membership->reign);
 	c->held_addr = r->head->value_addr;
 	c->held_rkey = r->head->value_rkey;
 	c->takes_notices = r->head->flags & WIRE_NOTICES;

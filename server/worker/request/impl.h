@@ -5,12 +5,14 @@
  *   request.c   checks, and what is done to one key or a few
  *   hello.c     who a peer is, and what it may
  *   scan.c      pages of keys: to list, to delete
+ *   cluster.c   what a member of a cluster may execute, and is told
  *
  * A worker's thread, all of it.
  */
 #ifndef SERVER_WORKER_REQUEST_IMPL_H
 #define SERVER_WORKER_REQUEST_IMPL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "server/worker/request/deferred.h"
@@ -19,6 +21,7 @@ struct conn;
 struct flush;
 struct hash;
 struct sendq;
+struct user;
 struct wire_request;
 struct worker;
 
@@ -26,6 +29,7 @@ struct request {
 	struct worker *worker;
 	struct conn *conn;
 	struct sendq *to; /* the same one's */
+	const struct user *user; /* and its user */
 	const struct wire_request *head;
 	const uint8_t *key;
 	const uint8_t *value;
@@ -34,6 +38,12 @@ struct request {
 
 /* hello.c */
 enum request_fate request_hello(struct request *request);
+
+/* cluster.c */
+enum request_fate request_where(struct request *request);
+enum request_fate request_cluster(struct request *request);
+/* Of a member of a cluster; false: it is to be executed. */
+bool request_as_member(struct request *request, bool is_change, enum request_fate *fate);
 
 /* scan.c */
 enum request_fate request_keys(struct request *request);

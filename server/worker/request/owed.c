@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/store/store.h"
+#include "server/worker/fate.h"
 #include "server/worker/sendq.h"
 
 int owed_init(struct owed_list *l, unsigned count)
@@ -37,6 +38,10 @@ struct owed *owed_add(struct owed_list *l, struct commit *commit, struct sendq *
 		memcpy(o->key, key, q->key_bytes < sizeof o->key ? q->key_bytes : sizeof o->key);
 	to->commits++;
 	commit->caller = o;
+	commit->op.fate.connection = to->connection_id;
+	commit->op.fate.secret = fate_secret(to->fate);
+	commit->op.fate.kept = fate_kept(to->fate);
+	commit->op.fate.request = q->request_id;
 	return o;
 }
 

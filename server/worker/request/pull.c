@@ -140,6 +140,11 @@ static void apply(struct pulls *s, struct pull *p)
 		.compute = joins ? &x : NULL,
 	};
 
+	if (!server_is_in_reign(s->parts.server, p->to->reign)) {
+		store_item_delete(s->parts.store, p->item);
+		finish(s, p, WIRE_EELSEWHERE, &(struct store_result){ .bucket = ~0ull });
+		return;
+	}
 	compute_init(&x, q, NULL);
 	s->parts.store->blocked = STORE_NOT_BLOCKED;
 	int status = store_put(s->parts.store, &c, &r);

@@ -18,9 +18,9 @@
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/context.h"
-#include "server/worker/fate.h"
 #include "server/worker/request/attributes.h"
 #include "server/worker/request/impl.h"
+#include "server/worker/request/told.h"
 #include "server/worker/worker_impl.h"
 
 static enum request_fate answer(struct request *r, enum wire_status status)
@@ -132,7 +132,7 @@ static void tell_item(struct wire_reply *reply, const struct store_result *resul
 	reply->value_bytes = result->value_bytes;
 	reply->word = result->with.expiry_ms;
 	reply->item_flags = result->with.flags;
-	reply->item_signs = result->with.signs;
+	reply->item_signs = (uint16_t)result->with.signs;
 }
 
 static enum request_fate answer_head(struct request *r, const struct store_change *key)
@@ -304,6 +304,8 @@ static enum request_fate do_compute(struct request *r)
 		return rewrite(r, &c);
 	if (status == STORE_COMMIT) {
 		owe(r)->number = x.number;
+		if (q->op == WIRE_INCR)
+			r->worker->store.commit->op.fate.value_bytes = (uint64_t)x.number;
 		return REQUEST_DONE;
 	}
 	if (q->op == WIRE_INCR && status == WIRE_OK)
@@ -332,8 +334,10 @@ void request_committed(struct worker *w, struct commit *m)
 	struct store_result result;
 	int status = commit_end(&w->store, m, &result);
 
+	w->tx.is_committed = true;
 	if (status != STORE_COMMIT && status != STORE_SILENT)
 		pay(w, owed, status, &result);
+	w->tx.is_committed = false;
 }
 
 static enum request_fate do_stats(struct request *r)
@@ -366,35 +370,6 @@ static enum request_fate do_backup(struct request *r)
 	reply_head(tx)->value_bytes = strlen(text);
 	memcpy(reply_payload(tx), text, strlen(text));
 	reply_send(&r->worker->tx, tx, strlen(text));
-	return REQUEST_DONE;
-}
-
-/*
- * Only a connection that is gone for good has a fate to tell: one that kvd still
- * knows is cut off first.
- */
-static enum request_fate do_fate(struct request *r)
-{
-	struct server *s = r->worker->server;
-	const struct wire_request *q = r->head;
-	struct fate fate = { .status = WIRE_OK };
-	uint64_t secret = gate_secret(s->gate, &r->conn->handshake.user, q->value_checksum);
-
-	/* Looked at first: a connection is known until its fates are kept (burial_one). */
-	bool known = q->version != r->to->connection_id && s->hooks.knows(s, q->version);
-	enum wire_status found = fates_find(s->fates, q->version, secret,
-					    (uint32_t)q->value_bytes, &fate);
-	if (found == WIRE_EUNSUPPORTED && known) {
-		commands_post_all(&s->commands, &(struct command){
-			.kind = CMD_FENCE, .secret = secret,
-			.connection = q->version });
-		found = WIRE_EBUSY;
-	}
-	struct txbuf *tx = reply_new(&r->worker->tx, r->to, q, found);
-	reply_head(tx)->word = fate.status;
-	reply_head(tx)->version = fate.version;
-	reply_head(tx)->value_bytes = fate.value_bytes;
-	reply_send(&r->worker->tx, tx, 0);
 	return REQUEST_DONE;
 }
 
@@ -443,7 +418,7 @@ static const struct {
 	[WIRE_RELEASE] = { do_release, ROLE_READ, false, false, false, false },
 	[WIRE_LOCK] = { do_lock, ROLE_WRITE, false, false, false, false },
 	[WIRE_UNLOCK] = { do_lock, ROLE_WRITE, false, false, false, false },
-	[WIRE_FATE] = { do_fate, ROLE_WRITE, false, false, false, false },
+	[WIRE_FATE] = { request_fate_of, ROLE_WRITE, false, false, false, false },
 	[WIRE_TXN] = { do_txn, ROLE_READ, false, true, false, false }, /* one that changes something: more */
 	[WIRE_INCR] = { do_compute, ROLE_WRITE, true, true, false, false },
 	[WIRE_APPEND] = { do_compute, ROLE_WRITE, true, true, false, false },
@@ -451,7 +426,19 @@ static const struct {
 	[WIRE_TOUCH] = { do_compute, ROLE_WRITE, true, false, false, false },
 	[WIRE_HINTS] = { do_hints, ROLE_READ, false, true, false, false },
 	[WIRE_BACKUP] = { do_backup, ROLE_ADMIN, true, false, false, true },
+	[WIRE_WHERE] = { request_where, ROLE_READ, false, false, false, true },
+	[WIRE_CLUSTER] = { request_cluster, ROLE_ADMIN, true, false, true, true },
 };
+
+static enum request_fate handle(struct request *r)
+{
+	unsigned op = r->head->op;
+	enum request_fate fate;
+
+	if (r->worker->server->membership && request_as_member(r, ops[op].role >= ROLE_WRITE, &fate))
+		return fate;
+	return ops[op].handle(r);
+}
 
 /* It takes as long as many others. */
 static bool is_slow(unsigned op)
@@ -506,11 +493,12 @@ enum request_fate request_handle(struct worker *w, struct conn *c, const uint8_t
 	if (!reply_may(&w->tx, &c->sendq, is_long) ||
 	    (((is_long && c->sendq.aside) || is_slow(q->op)) && !w->deferred.is_trying))
 		return REQUEST_ASIDE;
-	struct request r = { .worker = w, .conn = c, .to = &c->sendq, .head = q, .key = message + sizeof *q,
+	struct request r = { .worker = w, .conn = c, .to = &c->sendq,
+			     .user = &c->handshake.user, .head = q, .key = message + sizeof *q,
 			     .value = message + sizeof *q + q->key_bytes, .hash = hash };
 	if (c->handshake.user.role < ops[q->op].role)
 		return forbid(&r);
-	enum request_fate fate = ops[q->op].handle(&r);
+	enum request_fate fate = handle(&r);
 	if (fate == REQUEST_DONE)
 		stats_add(&w->stats.requests[q->op], 1);
 	else
@@ -528,18 +516,18 @@ bool request_is_slow(const uint8_t *message)
 }
 
 bool request_prefetch(const struct worker *w, const uint8_t *message, uint32_t bytes,
-		      struct hash *hash)
+		      struct index_spot *spot)
 {
 	const struct wire_request *q = (const struct wire_request *)message;
 	const struct table *t = w->server->table;
 
 	if (bytes < sizeof *q || !q->key_bytes || bytes - sizeof *q < q->key_bytes)
 		return false;
-	*hash = hash_key(t->hash_seed, message + sizeof *q, q->key_bytes);
-	uint64_t stripe = layout_stripe(hash->b, t->stripes);
+	struct hash hash = hash_key(t->hash_seed, message + sizeof *q, q->key_bytes);
+	uint64_t stripe = layout_stripe(hash.b, t->stripes);
 	__builtin_prefetch((const void *)&t->marks[stripe], 1);
 	__builtin_prefetch((const void *)&t->locks[stripe]);
-	index_prefetch(w->server->store->index, *hash);
+	index_prefetch(w->server->store->index, hash, spot);
 	return true;
 }
 

@@ -11,15 +11,16 @@
 struct commit;
 struct conn;
 struct hash;
+struct index_spot;
 struct worker;
 
-/* hash: what request_prefetch() gave, or NULL. */
+/* hash: that of request_prefetch()'s spot, or NULL. */
 enum request_fate request_handle(struct worker *worker, struct conn *conn, const uint8_t *message,
 				 uint32_t bytes, const struct hash *hash);
 /* Fetches into the cache what the request will look at, for those that were received
  * together, and hashes its key; false: it has none.  Nothing of the message is believed. */
 bool request_prefetch(const struct worker *worker, const uint8_t *message, uint32_t bytes,
-		      struct hash *hash);
+		      struct index_spot *spot);
 /* Of one that was set aside: it takes as long as many others, and waits for its turn. */
 bool request_is_slow(const uint8_t *message);
 /* False: there is no place for the answer. */

@@ -128,6 +128,11 @@ static void advance(struct rewrites *s, struct rewriting *x)
 	}
 	if (!s->parts.tx->free)
 		return; /* no room for an answer */
+	if (!server_is_in_reign(s->parts.server, x->to->reign)) {
+		rewrite_drop(s->parts.store, &x->rewrite);
+		answer(s, x, WIRE_EELSEWHERE, &r);
+		return;
+	}
 	s->parts.store->blocked = STORE_NOT_BLOCKED;
 	int status = rewrite_step(s->parts.store, &x->rewrite, &r);
 	if (status == STORE_ASIDE) {

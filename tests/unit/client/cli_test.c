@@ -219,6 +219,34 @@ static void integers_and_times_are_checked(void **state)
 	}
 }
 
+static void points_in_time(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t unix_ms;
+	} right[] = { { "1", 1000 },
+		      { "1790000000", 1790000000000 },
+		      { "1790000000.5", 1790000000500 },
+		      { "2026-12-31T23:59:59Z", 1798761599000 },
+		      { "2028-02-29T00:00:00Z", 1835395200000 } };
+	static const char *const wrong[] = { "", "0", "-1", "never", "5s", "2026-12-31", "2026-12-31T23:59:59",
+					     "2026-12-31T23:59:59Zulu", "2026-02-29T00:00:00Z",
+					     "2026-13-01T00:00:00Z", "1960-01-01T00:00:00Z",
+					     "2040-01-01T00:00:00Z", "2000000001" };
+	uint64_t ms = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+		struct cli_word word = word_of(right[i].text);
+		assert_true(cli_args_unix_time(&word, 2000000000000, &ms));
+		assert_true(ms == right[i].unix_ms);
+	}
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		struct cli_word word = word_of(wrong[i]);
+		assert_false(cli_args_unix_time(&word, 2000000000000, &ms));
+	}
+}
+
 static void neighbours_are_near(void **state)
 {
 	static const char *const near[][2] = { { "pt", "put" },	    { "gte", "get" },
@@ -576,6 +604,7 @@ int main(void)
 		cmocka_unit_test(wrong_options_are_told),
 		cmocka_unit_test(numbers_are_checked),
 		cmocka_unit_test(integers_and_times_are_checked),
+		cmocka_unit_test(points_in_time),
 		cmocka_unit_test(neighbours_are_near),
 		cmocka_unit_test(patterns_match),
 		cmocka_unit_test(patterns_have_a_prefix),

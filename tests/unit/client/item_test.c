@@ -327,6 +327,13 @@ static void test_expiry(void **state)
 	g = read_item(&item, 100);
 	g->begun_ns = clock_ns();
 	assert_int_equal(item_got(g), ABSENT);
+	b->memory.item[1] ^= LAYOUT_PENDING >> 8; /* for whoever changes it the key is there, perhaps */
+	assert_int_equal(item_got(g), ASK);
+	b->memory.item[1] ^= LAYOUT_PENDING >> 8;
+	g->step = READ_OLD; /* it is being replaced */
+	assert_int_equal(item_got_live(g), ASK);
+	g->step = READ_ITEM;
+	assert_int_equal(item_got(g), ABSENT);
 	g->begun_ns = 0; /* it may have lived when the call began */
 	assert_int_equal(item_got(g), ASK);
 	g->step = READ_PINNED; /* of which kvd has looked */
@@ -400,6 +407,45 @@ static void test_long_value_goes_to_the_caller(void **state)
 	assert_memory_equal(b->room, "valuevalue", 10);
 	b->room[LONG_BYTES - 1] ^= 1;
 	assert_int_equal(item_got(g), READ_ITEM);
+}
+
+/* Each part is hashed when it has arrived, and not again. */
+static void test_long_value_in_parts(void **state)
+{
+	enum { BEFORE = 1, AFTER };
+	const uint32_t first = LONG_BYTES / 2;
+
+	(void)state;
+	for (int changed = 0; changed <= AFTER; changed++) {
+		struct get *g = read_long(LAYOUT_LIVE, LONG_BYTES);
+		item_plan_direct(g);
+		item_part_posted(g, first);
+		item_part_posted(g, (uint32_t)g->length - first);
+		assert_int_equal(item_next_part(g), 0);
+		item_part_arrived(g);
+		b->room[LONG_BYTES - 1] ^= changed == BEFORE;
+		item_part_arrived(g);
+		b->room[LONG_BYTES - 1] ^= changed == AFTER;
+		assert_true(g->summed);
+		assert_int_equal(item_got(g), changed == BEFORE ? READ_ITEM : DELIVER);
+	}
+}
+
+static void test_parts_in_flight(void **state)
+{
+	struct get *g = read_long(LAYOUT_LIVE, LONG_BYTES);
+
+	(void)state;
+	item_plan_direct(g);
+	g->length = 10 * PART_BYTES + 1;
+	for (unsigned i = 0; i < PARTS_MAX; i++) {
+		assert_int_equal(item_next_part(g), PART_BYTES);
+		item_part_posted(g, PART_BYTES);
+	}
+	assert_int_equal(item_next_part(g), 0);
+	g->posted = g->length - 1;
+	g->parts_arrived = 1;
+	assert_int_equal(item_next_part(g), 1);
 }
 
 static void test_head_of_one_that_has_no_room(void **state)
@@ -515,6 +561,8 @@ int main(void)
 		TEST(test_entries_that_name_no_item),
 		TEST(test_plan_of_a_value_for_the_caller),
 		TEST(test_long_value_goes_to_the_caller),
+		TEST(test_long_value_in_parts),
+		TEST(test_parts_in_flight),
 		TEST(test_head_of_one_that_has_no_room),
 		TEST(test_holder_without_room_waits),
 		TEST(test_head_of_a_deleted_one),

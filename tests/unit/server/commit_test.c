@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "common/hash.h"
@@ -197,6 +198,36 @@ static void test_backup(void **state)
 	assert_int_equal(peer_ask(&peer, &q, "a\0b", NULL), WIRE_EINVALID);
 }
 
+static uint64_t ask_backup(const char *path)
+{
+	assert_int_equal(ask(BACKUP, path, NULL, 0), WIRE_OK);
+	return peer.reply.version;
+}
+
+/* One at a time, and each asker is told of their own: while one is made, another is refused. */
+static void test_two_backups(void **state)
+{
+	uint64_t end_ms = raw_now_ms() + PEER_PATIENCE_MS;
+	char first[128], second[128], name[32];
+	bool refused = false;
+
+	(void)state;
+	for (unsigned i = 0; !refused && raw_now_ms() < end_ms; i++) {
+		snprintf(name, sizeof name, "first.%u", i);
+		kvd_path(&kvd, name, first, sizeof first);
+		snprintf(name, sizeof name, "second.%u", i);
+		kvd_path(&kvd, name, second, sizeof second);
+		assert_int_equal(ask_backup(first), WIRE_BACKUP_RUNNING);
+		/* Or the first is made already, and the second begins. */
+		refused = ask_backup(second) == WIRE_BACKUP_FAILED;
+		assert_int_equal(backup(refused ? first : second), WIRE_BACKUP_DONE);
+		assert_int_equal(access(first, F_OK), 0);
+		assert_int_equal(access(second, F_OK), refused ? -1 : 0);
+	}
+	assert_true(refused);
+	assert_int_equal(backup(second), WIRE_BACKUP_DONE);
+}
+
 int main(int argc, char **argv)
 {
 	kvd_be(argc, argv);
@@ -204,6 +235,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(test_changes), TEST(test_txn), TEST(test_pull), TEST(test_many),
 		TEST(test_flush), TEST(test_hang_up), TEST(test_backup),
+		TEST(test_two_backups),
 	};
 
 	return GROUP_RUN(tests, begin, end);

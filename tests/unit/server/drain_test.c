@@ -359,6 +359,48 @@ static void test_pull_wait(void **state)
 	reply_flush(&worker.tx);
 }
 
+/* A member that was deposed while it READ the value, and is primary again, does not store it. */
+static void test_pull_of_another_reign(void **state)
+{
+	static struct membership membership;
+	struct ibv_wc wc = { .status = IBV_WC_SUCCESS };
+
+	(void)state;
+	server.membership = &membership;
+	conn.sendq.reign = 3;
+	for (uint64_t reign = 3; reign <= 5; reign += 2) {
+		membership.reign = 3;
+		assert_int_equal(pull(&conn.sendq), REQUEST_DONE);
+		membership.reign = reign;
+		pull_completed(&worker.pulls, wr_ptr(posted.wr_id), &wc);
+		assert_int_equal(conn.sendq.pulls, 0);
+		assert_int_equal(reply_head(conn.sendq.chain)->status,
+				 reign == 3 ? WIRE_OK : WIRE_EELSEWHERE);
+		reply_flush(&worker.tx);
+	}
+	assert_int_equal(worker.pulls.free_count, PULLS);
+}
+
+/* A connection is of one reign, and ends with it; who asked for nothing yet is of none. */
+static void test_end_of_a_reign(void **state)
+{
+	static struct membership membership = { .reign = 3 };
+
+	(void)state;
+	server.membership = &membership;
+	worker_close_former(&worker);
+	membership.reign = 0;
+	worker_close_former(&worker);
+	assert_int_equal(qp.state, IBV_QPS_RTS);
+	conn.sendq.reign = 3;
+	membership.reign = 3;
+	worker_close_former(&worker);
+	assert_int_equal(qp.state, IBV_QPS_RTS);
+	membership.reign = 5;
+	worker_close_former(&worker);
+	assert_int_equal(qp.state, IBV_QPS_ERR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +414,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_places, begin, end),
 		cmocka_unit_test_setup_teardown(test_pull_share, begin, end),
 		cmocka_unit_test_setup_teardown(test_pull_wait, begin, end),
+		cmocka_unit_test_setup_teardown(test_pull_of_another_reign, begin, end),
+		cmocka_unit_test_setup_teardown(test_end_of_a_reign, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

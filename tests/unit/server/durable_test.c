@@ -78,6 +78,7 @@ static void start(void)
 	    durable_start(durable, &err))
 		fail_msg("%s", err.text);
 	f.store->durable = durable;
+	f.store->waits = true;
 }
 
 static void stop(void)

@@ -19,6 +19,7 @@
 static _Atomic uint64_t words[STRIPES];
 static struct lockwords l;
 static bool flips; /* somebody changes a word between each look and swap */
+static bool breaks, is_unseen, lies; /* a swap: fails; the CPU doesn't see it; its answer is wrong */
 static unsigned swaps;
 static uint64_t fenced, looked_at; /* whom the hooks were last called for */
 
@@ -44,14 +45,16 @@ int loopback_cas(struct loopback *loopback, uint64_t stripe, uint64_t expected, 
 		 uint64_t *old, struct err *err)
 {
 	(void)loopback;
-	(void)err;
+	if (breaks)
+		return err_set(err, -1, "broken");
 	if (++swaps > 1000000)
 		fail_msg("a word that changes keeps the locker for ever");
 	if (flips)
 		words[stripe] ^= 1;
 	*old = words[stripe];
-	if (*old == expected)
+	if (*old == expected && !is_unseen)
 		words[stripe] = desired;
+	*old ^= lies;
 	return 0;
 }
 
@@ -68,18 +71,24 @@ static void read_held(void *arg, uint64_t connection, uint64_t look)
 	looked_at = connection;
 }
 
-static int begin(void **state)
+static int init(struct err *err)
 {
 	const struct locker_config config = { .loopback = { .locks = words }, .stripes = STRIPES,
 					      .lease_ns = LEASE_NS,
 					      .hooks = { .fence = fence, .read_held = read_held } };
+
+	l = (struct lockwords){ 0 };
+	return lockwords_init(&l, &config, err);
+}
+
+static int begin(void **state)
+{
 	struct err err;
 
 	(void)state;
 	memset((void *)words, 0, sizeof words);
-	flips = false;
-	l = (struct lockwords){ 0 };
-	if (lockwords_init(&l, &config, &err))
+	flips = breaks = is_unseen = lies = false;
+	if (init(&err))
 		return -1;
 	swaps = 0;
 	fenced = looked_at = 0;
@@ -91,6 +100,35 @@ static int end(void **state)
 	(void)state;
 	lockwords_fini(&l);
 	return 0;
+}
+
+/* kvd serves no locks where two could hold one: before anybody asks for it. */
+static void test_litmus(void **state)
+{
+	struct err err;
+
+	(void)state;
+	assert_int_equal(words[0], 0);
+	lockwords_fini(&l);
+	is_unseen = true;
+	assert_int_equal(init(&err), -1);
+	assert_non_null(strstr(err.text, "does not see a compare-and-swap"));
+	lockwords_fini(&l);
+	is_unseen = false;
+	words[0] = 5; /* somebody's */
+	assert_int_equal(init(&err), -1);
+	assert_non_null(strstr(err.text, "does not see a compare-and-swap"));
+	assert_int_equal(words[0], 5);
+	lockwords_fini(&l);
+	words[0] = 0;
+	lies = true;
+	assert_int_equal(init(&err), -1);
+	assert_non_null(strstr(err.text, "does not see a compare-and-swap"));
+	lockwords_fini(&l);
+	words[0] = 0;
+	breaks = true;
+	assert_int_equal(init(&err), -1);
+	assert_string_equal(err.text, "broken");
 }
 
 /* A writer that changes its word in a loop: the others' turn comes nevertheless. */
@@ -159,6 +197,7 @@ static void test_holds_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_litmus, begin, end),
 		cmocka_unit_test_setup_teardown(test_flips, begin, end),
 		cmocka_unit_test_setup_teardown(test_twins, begin, end),
 		cmocka_unit_test_setup_teardown(test_holds_nothing, begin, end),

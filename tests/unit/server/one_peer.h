@@ -27,6 +27,23 @@ static int enter(void **state)
 	return 0;
 }
 
+/* The teardown of one whose keys the next is not to find. */
+static inline int leave_empty(void **state)
+{
+	struct wire_request q = { .op = WIRE_FLUSH };
+
+	(void)state;
+	if (!peer.c.gone) {
+		do {
+			q.version = peer.reply.op == WIRE_FLUSH ? peer.reply.version : 0;
+			if (peer_ask(&peer, &q, NULL, NULL) != WIRE_OK)
+				return -1;
+		} while (peer.reply.version);
+	}
+	peer_leave(&peer);
+	return 0;
+}
+
 /* The reply's status to a request of this name, with strings; value may be NULL. */
 #define ask(name, key, value, ...) \
 	peer_ask_text(&peer, (struct wire_request){ .op = WIRE_##name, __VA_ARGS__ }, key, value)

@@ -335,6 +335,38 @@ static void test_heap_refill(void **state)
 	munmap(base, bytes);
 }
 
+/* A worker that has had items of each length keeps less than a megabyte of free slots. */
+static void test_heap_at_rest(void **state)
+{
+	enum { EACH = 64 };
+	size_t bytes = (size_t)256 << 20, kept = 0;
+	char *base = map(bytes);
+	struct region *region = make_region(base, bytes);
+	struct slabs *slabs = make_slabs(region);
+	const struct size_classes *classes = slabs_classes(slabs);
+	struct heap *heap;
+
+	(void)state;
+	assert_int_equal(heap_new(region, slabs, &heap), 0);
+	for (unsigned i = 0; i < classes->count; i++) {
+		size_t slot_bytes = classes->class[i].slot_bytes;
+		void *ptr[EACH];
+
+		for (unsigned k = 0; k < EACH; k++)
+			assert_non_null(ptr[k] = heap_alloc(heap, slot_bytes));
+		for (unsigned k = 0; k < EACH; k++)
+			heap_free(heap, ptr[k], slot_bytes);
+		kept += slabs_use(slabs, i).taken * slot_bytes;
+	}
+	print_message("%zu KiB are kept\n", kept >> 10);
+	assert_true(kept > 0 && kept <= 1 << 20);
+	heap_delete(&heap);
+	assert_int_equal(region_used_bytes(region), 0);
+	slabs_delete(&slabs);
+	region_delete(&region);
+	munmap(base, bytes);
+}
+
 /* The overhead that the project promises for items of 148 bytes. */
 static void test_heap_cost(void **state)
 {
@@ -452,7 +484,7 @@ int main(void)
 		cmocka_unit_test(test_refused_sizes),
 		cmocka_unit_test(test_heap_random),
 		cmocka_unit_test(test_heap_refill),
-		cmocka_unit_test(test_heap_cost),
+		cmocka_unit_test(test_heap_at_rest), cmocka_unit_test(test_heap_cost),
 		cmocka_unit_test(test_heaps_of_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

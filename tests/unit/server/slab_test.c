@@ -81,6 +81,22 @@ static void test_classes(void **state)
 	}
 }
 
+/* 4,096, 5,120, 6,144 ... with a header and a key of 16 bytes. */
+static void test_round_values(void **state)
+{
+	static struct size_classes x;
+	unsigned step = 1024, n = 0;
+
+	(void)state;
+	size_classes_init(&x, 8);
+	for (unsigned value = 4096; value + 48 <= SIZE_CLASS_BYTES_MAX; value += step, n++) {
+		assert_int_equal(x.class[size_class_of(&x, value + 48)].slot_bytes, value + 48);
+		if (value == 8 * step)
+			step *= 2;
+	}
+	assert_true(n > 8);
+}
+
 static void test_classes_of_a_longer_unit(void **state)
 {
 	static struct size_classes x;
@@ -275,6 +291,69 @@ static void test_idle_classes(void **state)
 	end(&b);
 }
 
+/* A class that has many slots, and holes that are shorter than its slabs: these are as long as
+ * the holes allow. */
+static void test_as_long_as_a_hole(void **state)
+{
+	enum { HOLE = 9, HOLES = 20 };
+	struct bench b = begin(4 << 20, 8);
+	unsigned class = size_class_of(slabs_classes(b.slabs), 1048), n = 0;
+	const struct size_class *c = &slabs_classes(b.slabs)->class[class];
+	void *slot[256];
+	uint8_t *hole[HOLES];
+
+	(void)state;
+	assert_true(c->pages_first < HOLE && HOLE < c->pages);
+	while (slabs_use(b.slabs, class).pages != c->pages)
+		assert_int_equal(slabs_take(b.slabs, class, slot, 1, SLABS_GROW), 1);
+	while (slabs_take(b.slabs, class, slot, 1, SLABS_GROW_NOT))
+		;
+	for (unsigned i = 0; i < HOLES; i++) {
+		hole[i] = region_alloc(b.region, HOLE * PAGE, PAGE);
+		assert_non_null(region_alloc(b.region, PAGE, PAGE));
+	}
+	while (region_alloc(b.region, PAGE, PAGE))
+		;
+	for (unsigned i = 0; i < HOLES; i++)
+		region_free(b.region, hole[i], HOLE * PAGE);
+	while (slabs_take(b.slabs, class, slot, 1, SLABS_GROW))
+		n++;
+	assert_int_equal(n, HOLES * size_class_slots(c, HOLE));
+	slabs_delete(&b.slabs);
+	region_delete(&b.region);
+	munmap(b.base, b.bytes);
+}
+
+/* A slab that slides goes to the lowest run that is before it and long enough, or nowhere. */
+static void test_slide(void **state)
+{
+	struct bench b = begin(1 << 20, 8);
+	unsigned class = size_class_of(slabs_classes(b.slabs), 9000);
+	struct slab_held slab, before;
+	void *slot, *moved;
+
+	(void)state;
+	size_t bytes = slabs_classes(b.slabs)->class[class].pages_first * (size_t)PAGE;
+	uint8_t *low = region_alloc(b.region, bytes, PAGE);
+	assert_int_equal(slabs_take(b.slabs, class, &slot, 1, SLABS_GROW), 1);
+	assert_true(slabs_hold(b.slabs, (size_t)((uint8_t *)slot - b.base) / PAGE, &slab));
+	assert_ptr_equal(slab.addr, low + bytes);
+	assert_false(slabs_add_before(b.slabs, &slab)); /* there is room behind it only */
+	region_free(b.region, low, bytes - PAGE);
+	assert_false(slabs_add_before(b.slabs, &slab)); /* the hole is a page too short */
+	region_free(b.region, low + bytes - PAGE, PAGE);
+	assert_true(slabs_add_before(b.slabs, &slab));
+	assert_true(slabs_look(b.slabs, 0, &before));
+	assert_int_equal(before.bytes, slab.bytes);
+	assert_int_equal(before.taken, 0);
+	assert_int_equal(slabs_take(b.slabs, class, &moved, 1, SLABS_GROW_NOT), 1);
+	assert_ptr_equal(moved, low);
+	slabs_give(b.slabs, &slot, 1);
+	assert_true(slabs_release(b.slabs, &slab));
+	slabs_give(b.slabs, &moved, 1);
+	end(&b);
+}
+
 /* Where only single pages are free, slabs of one page are made if much may be wasted. */
 static void test_torn_region(void **state)
 {
@@ -363,10 +442,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_round_values),
 		cmocka_unit_test(test_classes_of_a_longer_unit),
 		cmocka_unit_test(test_random_walk),
 		cmocka_unit_test(test_fullest_first),
 		cmocka_unit_test(test_idle_classes),
+		cmocka_unit_test(test_as_long_as_a_hole),
+		cmocka_unit_test(test_slide),
 		cmocka_unit_test(test_torn_region),
 		cmocka_unit_test(test_threads),
 	};

@@ -3,121 +3,34 @@
  * ud.c -- datagrams: what the receiver is told, what is lost and counted, many senders, rdma_cm,
  * and senders that die.
  *
+ * The program is linked with --wrap=write: a sender is held as it tells of its completion.
+ *
  * SOFTVERBS_DATAGRAMS: how many the many send in all (20,000).
  */
 #include <arpa/inet.h>
+#include <pthread.h>
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/peer/peer.h"
-#include "tests/unit/softverbs/kit.h"
+#include "tests/unit/softverbs/ud.h"
 
-#define QKEY 0x11223344u
-#define GRH 40u
-#define SLOTS 256u
-#define SLOT_BYTES (GRH + 4096u)
 #define SENDERS 8u
 #define LIMIT_NS (KIT_LIMIT_S * 1000000000ull)
 
-struct end {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_cq *scq, *rcq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	uint8_t *mem;
-	struct ibv_ah *ah;
-};
+ssize_t __real_write(int fd, const void *buf, size_t bytes);
+ssize_t __wrap_write(int fd, const void *buf, size_t bytes);
 
-static void to_rts(struct ibv_qp *qp)
+/* Who writes there is held. */
+static _Atomic int held_fd = -1;
+static _Atomic bool held, released;
+
+ssize_t __wrap_write(int fd, const void *buf, size_t bytes)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY };
-	int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-
-	CHECK(sv_modify_qp(qp, &attr, init) == EINVAL);
-	CHECK(sv_modify_qp(qp, &attr, init | IBV_QP_ACCESS_FLAGS | IBV_QP_QKEY) == EINVAL);
-	CHECK(!sv_modify_qp(qp, &attr, init | IBV_QP_QKEY));
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(sv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN) == EINVAL);
-	CHECK(!sv_modify_qp(qp, &attr, IBV_QP_STATE));
-	attr.qp_state = IBV_QPS_RTS;
-	CHECK(sv_modify_qp(qp, &attr, IBV_QP_STATE) == EINVAL);
-	CHECK(!sv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
-}
-
-static struct ibv_ah *new_ah(struct end *e)
-{
-	struct ibv_ah_attr attr = { .port_num = 1, .dlid = 7 };
-	struct ibv_ah *ah;
-
-	CHECK(!sv_query_gid(e->ctx, 1, 0, &attr.grh.dgid));
-	CHECK(!sv_create_ah(e->pd, &attr) && errno == EINVAL);
-	attr.dlid = 0;
-	CHECK((ah = sv_create_ah(e->pd, &attr)) != NULL); /* the port's own LID */
-	CHECK(!sv_destroy_ah(ah));
-	attr.is_global = 1;
-	attr.grh.sgid_index = 2;
-	CHECK(!sv_create_ah(e->pd, &attr) && errno == EINVAL);
-	attr.grh.sgid_index = 0;
-	CHECK((ah = sv_create_ah(e->pd, &attr)) != NULL);
-	return ah;
-}
-
-static void open_end(struct end *e)
-{
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
-					 .cap = { .max_send_wr = 64, .max_recv_wr = SLOTS,
-						  .max_send_sge = 2, .max_recv_sge = 2 } };
-
-	memset(e, 0, sizeof(*e));
-	e->ctx = kit_open_device();
-	CHECK((e->pd = sv_alloc_pd(e->ctx)) != NULL);
-	CHECK((e->scq = sv_create_cq(e->ctx, 64, NULL, NULL, 0)) != NULL);
-	CHECK((e->rcq = sv_create_cq(e->ctx, SLOTS, NULL, NULL, 0)) != NULL);
-	CHECK((e->mem = malloc(SLOTS * SLOT_BYTES)) != NULL);
-	CHECK((e->mr = sv_reg_mr(e->pd, e->mem, SLOTS * SLOT_BYTES, IBV_ACCESS_LOCAL_WRITE)) != NULL);
-	init.send_cq = e->scq;
-	init.recv_cq = e->rcq;
-	CHECK((e->qp = sv_create_qp(e->pd, &init)) != NULL);
-	to_rts(e->qp);
-	e->ah = new_ah(e);
-}
-
-static void close_end(struct end *e)
-{
-	CHECK(sv_dealloc_pd(e->pd) == EBUSY);
-	CHECK(!sv_destroy_ah(e->ah));
-	CHECK(!sv_destroy_qp(e->qp));
-	CHECK(!sv_destroy_cq(e->scq) && !sv_destroy_cq(e->rcq));
-	CHECK(!sv_dereg_mr(e->mr));
-	CHECK(!sv_dealloc_pd(e->pd));
-	CHECK(!sv_close_device(e->ctx));
-	free(e->mem);
-}
-
-static void post_recv(struct end *e, uint32_t slot, uint32_t bytes)
-{
-	struct ibv_sge sge = { (uintptr_t)e->mem + slot * SLOT_BYTES, bytes, e->mr->lkey };
-	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
-
-	CHECK(!ibv_post_recv(e->qp, &wr, &bad));
-}
-
-static int try_send(struct end *e, uint32_t slot, uint32_t bytes, uint32_t qpn, uint32_t qkey,
-		    enum ibv_wr_opcode opcode)
-{
-	struct ibv_sge sge = { (uintptr_t)e->mem + slot * SLOT_BYTES, bytes, e->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
-				  .send_flags = IBV_SEND_SIGNALED, .imm_data = 77 }, *bad;
-
-	wr.wr.ud.ah = e->ah;
-	wr.wr.ud.remote_qpn = qpn;
-	wr.wr.ud.remote_qkey = qkey;
-	return ibv_post_send(e->qp, &wr, &bad);
-}
-
-static void send_one(struct end *e, uint32_t slot, uint32_t bytes, uint32_t qpn, uint32_t qkey)
-{
-	CHECK(!try_send(e, slot, bytes, qpn, qkey, IBV_WR_SEND_WITH_IMM));
-	kit_expect(e->scq, slot, IBV_WC_SUCCESS);
+	if (fd == held_fd) {
+		held = true;
+		while (!released)
+			sched_yield();
+	}
+	return __real_write(fd, buf, bytes);
 }
 
 /* ---- one sender ---- */
@@ -251,6 +164,52 @@ static void test_nobody(void **state)
 {
 	(void)state;
 	kit_run(lonely, witness);
+}
+
+/* No datagram is there before its sender can know that it was sent: else an answer would be, and
+ * its event before that of the completion. */
+
+static void *send_to_itself(void *arg)
+{
+	struct end *e = arg;
+
+	CHECK(!try_send(e, 3, 64, e->qp->qp_num, QKEY, IBV_WR_SEND));
+	return NULL;
+}
+
+static void completed_first(int sock)
+{
+	uint64_t until = kit_now_ns() + LIMIT_NS;
+	struct ibv_comp_channel *chan;
+	pthread_t thread;
+	struct ibv_wc wc;
+	struct end e;
+
+	open_end(&e);
+	CHECK((chan = sv_create_comp_channel(e.ctx)) != NULL);
+	CHECK(!sv_destroy_qp(e.qp) && !sv_destroy_cq(e.scq));
+	CHECK((e.scq = sv_create_cq(e.ctx, 64, NULL, chan, 0)) != NULL);
+	e.qp = new_qp(&e);
+	post_recv(&e, 2, SLOT_BYTES);
+	CHECK(!ibv_req_notify_cq(e.scq, 0));
+	held_fd = chan->fd;
+	CHECK(!pthread_create(&thread, NULL, send_to_itself, &e));
+	while (!held)
+		CHECK(kit_now_ns() < until);
+	CHECK(ibv_poll_cq(e.rcq, 1, &wc) == 0);
+	kit_expect(e.scq, 3, IBV_WC_SUCCESS);
+	released = true;
+	kit_expect(e.rcq, 2, IBV_WC_SUCCESS);
+	CHECK(!pthread_join(thread, NULL));
+	close_end(&e);
+	CHECK(!sv_destroy_comp_channel(chan));
+	kit_say(sock, 1);
+}
+
+static void test_completed_first(void **state)
+{
+	(void)state;
+	kit_run(completed_first, witness);
 }
 
 /* ---- many senders ---- */
@@ -693,7 +652,7 @@ int main(void)
 		cmocka_unit_test(test_pair),	cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_many),	cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_killed),	cmocka_unit_test(test_cm),
-		cmocka_unit_test(test_killed_midway),
+		cmocka_unit_test(test_killed_midway), cmocka_unit_test(test_completed_first),
 	};
 
 	return cmocka_run_group_tests_name("ud", tests, NULL, NULL);

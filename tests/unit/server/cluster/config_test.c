@@ -39,6 +39,12 @@ static void test_text(void **state)
 	for (size_t cut = 0; cut < length; cut++)
 		assert_int_equal(config_parse(text, cut, 0, &read, &why), -1);
 	assert_int_equal(config_find(&c, &c.set[2]), 2);
+	c.copies = 3;
+	c.removed = (struct config_member){ "d", 0xd4 };
+	length = config_print(&c, text);
+	assert_non_null(strstr(text, "\ncopies 3\nremoved d 00000000000000d4\n"));
+	assert_int_equal(config_parse(text, length, 0, &read, &why), 0);
+	assert_memory_equal(&read, &c, sizeof c);
 	assert_true(config_is_same(&c.set[1], &read.set[1]));
 	assert_false(config_is_same(&c.set[1], &c.set[2]));
 	assert_int_equal(config_find(&c, &(struct config_member){ "c_3", 1 }), -1);
@@ -64,13 +70,14 @@ static void test_largest(void **state)
 {
 	char text[CONFIG_TEXT_BYTES];
 	struct config c = { .epoch = 1, .reign = ~0ull, .writer = ~0ull, .is_handed = true,
-			    .count = CONFIG_MEMBERS_MAX };
+			    .copies = CONFIG_MEMBERS_MAX, .count = CONFIG_MEMBERS_MAX };
 
 	(void)state;
 	for (unsigned i = 0; i < c.count; i++) {
 		memset(c.set[i].name, 'a' + (int)i, CONFIG_NAME_BYTES - 1);
 		c.set[i].incarnation = ~0ull;
 	}
+	c.removed = c.set[0];
 	assert_true(config_print(&c, text) < sizeof text);
 	assert_int_equal(text[strlen(text) - 1], '\n');
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "server/cluster/member/backup.h"
+#include "server/cluster/member/command.h"
 #include "server/cluster/member/join.h"
 #include "server/cluster/member/member.h"
 #include "server/cluster/member/peers.h"
@@ -101,7 +102,7 @@ static void take_over(void)
 	assert_int_equal(m.state, MEMBER_BACKING);
 	obey(m.epoch_order);
 	assert_non_null(sends(MEMBER_OPEN, "a"));
-	tick(99);
+	tick(MEMBER_SILENCE_NS / MS - 1);
 	assert_null(wants(MEMBER_SEAL));
 	tick(1);
 	assert_non_null(wants(MEMBER_SEAL));
@@ -135,6 +136,56 @@ static void settled(void)
 {
 	acts.count = 0;
 	member_settled(&m, m.known.epoch, now, &acts);
+}
+
+/* Its connections are yet to be made: who is silent is taken for gone later. */
+static void test_expected(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(1, 1, 1, "abc"));
+	member_expect(&m, now);
+	obey(m.epoch_order);
+	tick(MEMBER_CONNECT_NS / MS);
+	assert_null(wants(MEMBER_SEAL));
+	tick(MEMBER_SILENCE_NS / MS);
+	assert_non_null(wants(MEMBER_SEAL));
+	start();
+	read_config(config(1, 1, 1, "abc"));
+	member_expect(&m, now);
+	obey(m.epoch_order);
+	member_gone(&m, "a");
+	tick(1);
+	assert_non_null(wants(MEMBER_SEAL));
+	/* One that it hears of is silent as ever from then on. */
+	start();
+	read_config(config(1, 1, 1, "abc"));
+	member_expect(&m, now);
+	obey(m.epoch_order);
+	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 5 });
+	tick(MEMBER_SILENCE_NS / MS);
+	assert_non_null(wants(MEMBER_SEAL));
+}
+
+/* Who comes late, and has not looked yet at what came meanwhile, takes nobody for gone. */
+static void test_late(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(1, 1, 1, "abc"));
+	obey(m.epoch_order);
+	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 5 });
+	member_polled(&m, now);
+	tick(3 * MEMBER_SILENCE_NS / MS);
+	assert_null(wants(MEMBER_SEAL));
+	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 6 });
+	member_polled(&m, now);
+	tick(1);
+	assert_null(wants(MEMBER_SEAL));
+	now += MEMBER_SILENCE_NS;
+	member_polled(&m, now);
+	tick(1);
+	assert_non_null(wants(MEMBER_SEAL));
 }
 
 /* It began at 1000 ms, and has to count as having promised just then. */
@@ -230,11 +281,11 @@ static void test_sealed_promises_nothing(void **state)
 	assert_int_equal(sends(MEMBER_PROMISE, "a")->number, 5);
 	assert_int_equal(m.promise.until_ns, now + LEASE_NS);
 	obey(m.epoch_order);
-	tick(100);
+	tick(MEMBER_SILENCE_NS / MS);
 	assert_int_equal(m.state, MEMBER_SEALED);
 	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 6 });
 	assert_int_equal(sends(MEMBER_PROMISE, "a")->number, 0);
-	assert_int_equal(m.promise.until_ns, now - 100 * MS + LEASE_NS);
+	assert_int_equal(m.promise.until_ns, now - MEMBER_SILENCE_NS + LEASE_NS);
 	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .epoch = 2, .number = 6 });
 	assert_non_null(wants(MEMBER_READ));
 }
@@ -286,7 +337,7 @@ static void test_unknown_outcome(void **state)
 {
 	(void)state;
 	serve();
-	tick(100);
+	tick(MEMBER_SILENCE_NS / MS);
 	assert_string_equal(wants(MEMBER_WRITE)->config.set[0].name, "b");
 	assert_int_equal(wants(MEMBER_WRITE)->config.count, 1);
 	assert_int_equal(wants(MEMBER_WRITE)->config.reign, 2);
@@ -331,6 +382,43 @@ static void test_promote(void **state)
 	assert_false(member_may_answer(&m, now));
 }
 
+/* By command: the next configuration says who, and has the others. */
+static void test_remove(void **state)
+{
+	(void)state;
+	serve();
+	assert_false(member_remove(&m, "b"));
+	assert_false(member_remove(&m, "nobody"));
+	assert_true(member_remove(&m, "c"));
+	keep_c(1);
+	const struct config *c = &wants(MEMBER_WRITE)->config;
+	assert_int_equal(c->count, 1);
+	assert_string_equal(c->removed.name, "c");
+	assert_int_equal(c->reign, 2);
+}
+
+/* Who is out has sealed before it writes, and waits as if it had promised just now. */
+static void test_force(void **state)
+{
+	(void)state;
+	start();
+	acts.count = 0;
+	assert_false(member_force(&m, now, &acts));
+	read_config(config(3, 3, 1, "ac"));
+	acts.count = 0;
+	assert_true(member_force(&m, now, &acts));
+	assert_non_null(wants(MEMBER_SEAL));
+	member_reached(&m, true);
+	tick(1);
+	assert_null(wants(MEMBER_WRITE));
+	obey(m.seal_order);
+	assert_int_equal(wants(MEMBER_WRITE)->config.count, 1);
+	assert_int_equal(wants(MEMBER_WRITE)->config.reign, 4);
+	read_config(config(4, 4, LIFE, "b"));
+	assert_int_equal(m.state, MEMBER_TAKING);
+	assert_true(m.wait_ns > now + 200 * MS);
+}
+
 static void invite_a(void)
 {
 	serve();
@@ -364,7 +452,7 @@ static void test_a_joiner(void **state)
 	assert_int_equal(m.joiner >= 0, 1);
 	member_wrote(&m, now, NULL, &acts);
 	/* It is silent, and may be named: the same set takes the version. */
-	keep_c(150);
+	keep_c(250);
 	const struct member_action *a = wants(MEMBER_WRITE);
 	assert_true(m.joiner >= 0);
 	assert_true(!a || a->config.count == 2);
@@ -416,9 +504,41 @@ static void test_it_joins(void **state)
 	assert_int_equal(m.state, MEMBER_OUT);
 }
 
+/* Its workers take their time: nobody sends it heartbeats meanwhile. */
+static void test_emptying_takes_long(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(1, 1, 1, "a"));
+	hear("a", A, (struct member_message){ .kind = MEMBER_JOIN, .number = 9 });
+	tick(5000);
+	assert_int_equal(m.state, MEMBER_JOINING);
+	acts.count = 0;
+	member_emptied(&m, 0xb3, now, &acts);
+	tick(900);
+	assert_int_equal(m.state, MEMBER_JOINING);
+}
+
+/* It lacks what it could not keep: it would lack that again. */
+static void test_unfit_to_join(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(1, 1, 1, "a"));
+	acts.count = 0;
+	member_failed(&m, &acts);
+	hear("a", A, (struct member_message){ .kind = MEMBER_JOIN, .number = 9 });
+	assert_null(wants(MEMBER_EMPTY));
+	assert_int_equal(m.state, MEMBER_OUT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_expected),
+		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_emptying_takes_long),
+		cmocka_unit_test(test_unfit_to_join),
 		cmocka_unit_test(test_what_serving_waits_for),
 		cmocka_unit_test(test_not_begun),
 		cmocka_unit_test(test_not_settled),
@@ -428,6 +548,8 @@ int main(void)
 		cmocka_unit_test(test_handed),
 		cmocka_unit_test(test_unknown_outcome),
 		cmocka_unit_test(test_promote),
+		cmocka_unit_test(test_remove),
+		cmocka_unit_test(test_force),
 		cmocka_unit_test(test_a_joiner),
 		cmocka_unit_test(test_a_joiner_given_up),
 		cmocka_unit_test(test_a_failed_disk),

@@ -98,7 +98,7 @@ static void test_records(void **state)
 	assert_int_equal(link_end_record(&w), 0);
 	put_record(2, 1, 0);
 	assert_int_equal(link_end_record(&w), 0);
-	put_record(3, 4, 5000); /* no room for the last */
+	put_record(3, 4, 10000); /* no room for the last */
 	assert_int_equal(link_end_record(&w), -1);
 	open_it();
 	assert_int_equal(r.left, 2);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/session/where.h"
+
+#include <string.h>
+
+#include "client/op/operation.h"
+#include "client/op/request.h"
+#include "client/session/client.h"
+#include "client/session/session_impl.h"
+#include "client/session/wait.h"
+
+int where_ask(struct kvd_session *s, bool goes, struct where *w)
+{
+	struct engine *e = &s->engine;
+	struct op *op = op_new(e, &call_class, NULL, 0);
+	const struct outcome *out;
+	struct addr primary;
+	char lines[WIRE_MESSAGE_BYTES_MAX];
+	int rc = request_start(op, &(struct wire_request){ .op = WIRE_WHERE }, NULL, 0);
+
+	*w = (struct where){ .epoch = 0 };
+	if (!rc)
+		rc = session_run(s, op, &out);
+	if (rc)
+		return rc;
+	if (out->reply.status != WIRE_OK)
+		return err_set(&e->health.err, KVD_EPROTOCOL, "kvd at %s does not say where the "
+			       "primary is (status %u)", e->health.peer, out->reply.status);
+	memcpy(lines, out->payload, out->payload_bytes);
+	lines[out->payload_bytes < sizeof lines ? out->payload_bytes : sizeof lines - 1] = '\0';
+	w->epoch = out->reply.version;
+	w->reign = out->reply.word;
+	w->is_known = route_learn(&s->client->route, w->epoch, lines, goes, &primary);
+	w->is_here = w->is_known && route_is_same(&primary, &s->addr);
+	return 0;
+}
+
+void where_forget(struct kvd_session *s)
+{
+	route_failed(&s->client->route, &s->addr);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* list.h -- what a worker has under way, in the order in which it is sent.  The lock is held. */
+#ifndef SERVER_CLUSTER_REPLICA_LIST_H
+#define SERVER_CLUSTER_REPLICA_LIST_H
+
+#include "server/cluster/replica/impl.h"
+
+/* At its end: its number and who awaits it are there. */
+void replica_append(struct replica_worker *w, struct replica_record *o);
+void replica_unlist(struct replica_worker *w, struct replica_record *o);
+
+#endif

@@ -1,0 +1,71 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The kit of tests with a cluster, behind kit.sh: a real ZooKeeper, members, and what they are.
+
+jar=/usr/share/java/zookeeper.jar
+addr=() pids=() logs=() names=()
+
+requires_cluster() {
+	requires java python3
+	[ -r $jar ] || skip "ZooKeeper's server is not installed (Debian: zookeeper)"
+	grep -q '^#define HAVE_ZOOKEEPER 1' "$KVD_BUILD/config.h" || skip "kvd was built without ZooKeeper"
+	[ $soft = 1 ] || skip "it is for the software device, yet"
+	head -c 32 /dev/urandom | basenc --base64url | tr -d = >"$tmp/key"
+}
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# start_zookeeper: sets zk_port at first, and zk_pid; again where it was, with what it had.
+start_zookeeper() {
+	if [ -z "${zk_port-}" ]; then
+		zk_port=$(free_port)
+		mkdir -p "$tmp/zk"
+		printf 'dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nadmin.enableServer=false\n' \
+			"$tmp/zk" "$zk_port" >"$tmp/zk.cfg"
+	fi
+	start java -Xmx96m -cp $jar org.apache.zookeeper.server.ZooKeeperServerMain "$tmp/zk.cfg" \
+		>>"$tmp/zk.log" 2>&1
+	zk_pid=$pid
+}
+
+# start_member N ARG...: sets addr[N], pids[N], logs[N] and names[N].
+start_member() {
+	start_kvd --memory 64M --workers 2 --poll event --cluster "127.0.0.1:$zk_port/test" --cluster-key "$tmp/key" "${@:2}"
+	addr[$1]=$KVD_ADDR pids[$1]=$KVD_PID logs[$1]=$kvd_log
+	names[$1]=$(stat cluster.member)
+}
+
+# on N: the next kvcli is for that one.
+on() { KVD_ADDR=${addr[$1]}; }
+
+state_is() { on "$1"; [ "$(stat cluster.state)" = "$2" ]; }
+
+# one_is_primary A B...: sets primary, and backup, the last of the others that are that.
+one_is_primary() {
+	local i
+	primary='' backup=''
+	for i; do
+		on "$i"
+		case $(stat cluster.state) in
+		primary) primary=$i ;;
+		backup) backup=$i ;;
+		esac
+	done
+	[ -n "$primary" ] && [ -n "$backup" ]
+}
+
+reaches() { wait_for grep -q 'ZooKeeper.*: connected' "${logs[$1]}" || fail "ZooKeeper doesn't answer"; }
+
+made() { kvcli cluster init ${1:+--copies "$1"} >"$tmp/out" 2>"$tmp/err"; }
+
+# init_cluster [COPIES]: once so many are there.
+init_cluster() { wait_for made "$@" || fail "the cluster can't be made"; }
+
+served() { kvcli put key value 2>/dev/null; }
+
+kill_member() {
+	kill -KILL "${pids[$1]}"
+	wait_exit "${pids[$1]}"
+	check_log "${logs[$1]}"
+}

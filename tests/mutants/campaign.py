@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Runs the tests: first with no mutation on, then each mutant's until one of them fails."""
+import os
+import time
+from fnmatch import fnmatch
+
+from ledger import FOUND
+from run import TIMED_OUT, run_contained
+
+SKIPPED = 77
+BASE_LIMIT_S = int(os.environ.get("KVD_MUTANTS_LIMIT_S", "600"))
+LEAST_LIMIT_S = int(os.environ.get("KVD_MUTANTS_LEAST_S", "15"))
+
+
+class OutOfTime(Exception):
+    """What is left is for the next time."""
+
+
+class Campaign:
+    def __init__(self, tree, ledger, taken, known, globs, end, screen):
+        self.tree, self.ledger, self.taken, self.known = tree, ledger, taken, known
+        self.end, self.screen = end, screen
+        self.tests = [t for t in tree.tests() if not globs or any(fnmatch(t[1], g) for g in globs)]
+        self.stamps = {name: tree.stamp((kind, name)) for kind, name in self.tests}
+
+    def run(self, test, limit_s, **more):
+        """No longer than there is time; what was cut off so says nothing."""
+        left_s = self.end - time.monotonic() if self.end else limit_s
+        if left_s <= 0:
+            raise OutOfTime
+        env = {**self.tree.environment(), **more}
+        done = run_contained(self.tree.test_command(test), self.tree.tree, self.tree.build, env, min(limit_s, left_s))
+        if done.status == TIMED_OUT and left_s < limit_s:
+            raise OutOfTime
+        return done
+
+    # With nothing on.
+
+    def base(self):
+        """How long each test takes, and by which mutations it comes."""
+        for i, test in enumerate(self.tests):
+            if not self.ledger.known_base(test[1], self.stamps[test[1]]):
+                self.screen.going(f"as it is: {i + 1}/{len(self.tests)} {test[1]}")
+                self.base_of(test)
+
+    def base_of(self, test):
+        for _ in range(2):
+            done = self.run(test, BASE_LIMIT_S, KVD_MUTANTS_REACHED="/tmp/reached")
+            if done.status in (0, SKIPPED):
+                break
+        reaches = [number for number, byte in enumerate(done.reached) if byte]
+        self.ledger.add(base=test[1], stamp=self.stamps[test[1]], status=done.status, s=round(done.seconds, 2),
+                        reaches=reaches)
+        if done.status not in (0, SKIPPED):
+            self.screen.line(f"# {test[1]} is not used: it fails with nothing on (status {done.status})")
+
+    # With one on.
+
+    def fit(self):
+        """Those that pass with nothing on: unit tests first, and the shortest of each kind."""
+        kinds = {name: kind != "unit" for kind, name in self.tests}
+        base = {name: self.ledger.known_base(name, self.stamps[name]) for name in kinds}
+        fit = [t for t in self.tests if base[t[1]] and base[t[1]]["status"] == 0]
+        return sorted(fit, key=lambda t: (kinds[t[1]], base[t[1]]["s"]))
+
+    def of(self, site):
+        return [t for t in self.fit() if site.number in self.ledger.base[t[1]]["reaches"]]
+
+    def result(self, site, test):
+        """Of a script, which is about several processes and their times, twice if it failed."""
+        limit_s = LEAST_LIMIT_S + 4 * self.ledger.base[test[1]]["s"]
+        for _ in range(1 if test[0] == "unit" else 2):
+            done = self.run(test, limit_s, KVD_MUTANT=str(site.number))
+            if done.status in (0, SKIPPED):
+                return "passed", done
+        return "timed out" if done.status == TIMED_OUT else "failed", done
+
+    def judge(self, site):
+        """Until a test fails; what is known already is not run again."""
+        for test in self.of(site):
+            stamp = self.stamps[test[1]]
+            if not self.ledger.known_run(site.number, test[1], stamp):
+                self.screen.going(f"{site.number}/{len(self.taken)} {site.file} by {test[1]}")
+                result, done = self.result(site, test)
+                self.ledger.add(mutant=site.number, test=test[1], stamp=stamp, result=result,
+                                s=round(done.seconds, 2))
+            if self.ledger.known_run(site.number, test[1], stamp)["result"] in FOUND:
+                return
+
+    def judge_all(self):
+        for site in self.taken:
+            if site.number in self.known or self.ledger.killer(site.number):
+                continue
+            self.judge(site)
+            self.screen.line(f"{site.number} {site.file} {site.function}: {self.verdict(site)[1]}")
+
+    def verdict(self, site):
+        """(one of report.VERDICTS, and what it is told with)"""
+        if site.number in self.known:
+            return "no change", f"no change: {self.known[site.number]}"
+        killer = self.ledger.killer(site.number)
+        if killer:
+            return "killed", f"{killer['test']} {killer['result']}"
+        asked = self.of(site)
+        left = [t for t in self.tests if not self.ledger.known_base(t[1], self.stamps[t[1]])]
+        left += [t for t in asked if not self.ledger.known_run(site.number, t[1], self.stamps[t[1]])]
+        if left:
+            return "unknown", f"{len(left)} tests have not been run"
+        if not asked:
+            return "not reached", "no test comes by"
+        return "survived", f"{len(asked)} tests come by, the last {asked[-1][1]}"

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* client/again: submitted operations whose connection is lost go on with another one, once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "client/again/resume.h"
+#include "client/op/operation.h"
+#include "client/op/post.h"
+#include "client/op/request.h"
+#include "client/session/teardown.h"
+#include "client/session/wait.h"
+#include "tests/lib/end.h"
+
+#define KEY "key"
+
+static struct end *end;
+static struct engine *e;
+static struct ibv_qp *qp;
+static struct ibv_cq *cq;
+static struct ibv_comp_channel *comp;
+static struct rdma_event_channel *channel;
+
+/* What kvd says of a former change, and what it was asked since the connection was lost. */
+static enum wire_status fate, refusal;
+static unsigned asked_fate, asked_else;
+
+static void answer(struct end *to, const struct wire_request *q)
+{
+	if (q->op == WIRE_FATE) {
+		asked_fate++;
+		end_reply(to, (struct wire_reply){ .status = (uint8_t)fate, .version = 9,
+						   .word = WIRE_OK, .bucket = ~0ull }, NULL, 0);
+		return;
+	}
+	asked_else++;
+	end_reply(to, (struct wire_reply){ .status = (uint8_t)refusal, .version = 7,
+					   .bucket = ~0ull }, NULL, 0);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	end = end_new();
+	e = end->engine;
+	e->get = KVD_GET_MESSAGE;
+	qp = e->qp;
+	cq = e->cq;
+	comp = e->comp;
+	channel = e->channel;
+	fate = WIRE_NOT_FOUND;
+	refusal = WIRE_OK;
+	asked_fate = asked_else = 0;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	end_delete(end);
+	return 0;
+}
+
+/* The connection is lost with that in flight, which was not answered. */
+static void lose(void)
+{
+	health_fail(&e->health, KVD_ECONNECT, "gone");
+	session_drift(&end->session);
+	end->answer = answer;
+}
+
+static void connect_again(void)
+{
+	e->qp = qp;
+	e->cq = cq;
+	e->comp = comp;
+	e->channel = channel;
+	e->health.connected = true;
+	e->health.broken = e->health.moved = false;
+}
+
+static void submit(char *tag)
+{
+	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), "value", 5, tag), KVD_OK);
+	assert_int_equal(kvd_poll(&end->session, &(struct kvd_completion){ 0 }, 1, 0), 0);
+}
+
+static void expect_done(const char *tag, int result, uint64_t version)
+{
+	struct kvd_completion done;
+
+	assert_int_equal(kvd_poll(&end->session, &done, 1, 1000), 1);
+	assert_ptr_equal(done.tag, tag);
+	assert_int_equal(done.result, result);
+	assert_int_equal(done.version, version);
+	assert_int_equal(e->in_flight, 0);
+	assert_int_equal(e->adrift, 0);
+}
+
+/* It had no effect: it is sent again, with what it had. */
+static void test_had_no_effect(void **state)
+{
+	char tag;
+
+	(void)state;
+	submit(&tag);
+	lose();
+	assert_int_equal(e->in_flight, 1);
+	assert_null(e->done);
+	connect_again();
+	session_resume(&end->session);
+	assert_int_equal(asked_fate, 1);
+	expect_done(&tag, KVD_OK, 7);
+	assert_int_equal(asked_else, 1);
+	assert_int_equal(end->asked.value_bytes, 5);
+}
+
+/* It was executed: that is what it ends with. */
+static void test_had_an_effect(void **state)
+{
+	char tag;
+
+	(void)state;
+	submit(&tag);
+	lose();
+	fate = WIRE_OK;
+	connect_again();
+	session_resume(&end->session);
+	expect_done(&tag, KVD_OK, 9);
+	assert_int_equal(asked_else, 0);
+}
+
+static void test_not_known(void **state)
+{
+	char tag;
+
+	(void)state;
+	submit(&tag);
+	lose();
+	fate = WIRE_EUNSUPPORTED;
+	connect_again();
+	session_resume(&end->session);
+	expect_done(&tag, KVD_EUNKNOWN, 0);
+	assert_int_equal(asked_else, 0);
+}
+
+/* A GET is asked again, and nobody asks what became of it. */
+static void test_get(void **state)
+{
+	char tag, value[8];
+
+	(void)state;
+	assert_int_equal(kvd_submit_get(&end->session, KEY, strlen(KEY), value, sizeof value, &tag),
+			 KVD_OK);
+	assert_int_equal(kvd_poll(&end->session, &(struct kvd_completion){ 0 }, 1, 0), 0);
+	lose();
+	refusal = WIRE_NOT_FOUND;
+	connect_again();
+	session_resume(&end->session);
+	expect_done(&tag, KVD_NOT_FOUND, 0);
+	assert_int_equal(asked_fate, 0);
+	assert_int_equal(asked_else, 1);
+}
+
+/* Completed ones that nobody took yet stay where they are. */
+static void test_completed(void **state)
+{
+	struct kvd_completion done;
+	char first, second;
+
+	(void)state;
+	end->answer = answer;
+	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), "1", 1, &first), KVD_OK);
+	assert_int_equal(session_poll(&end->session, UINT64_MAX), 0);
+	end->answer = NULL;
+	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), "2", 1, &second), KVD_OK);
+	engine_flush(e);
+	lose();
+	connect_again();
+	session_resume(&end->session);
+	assert_int_equal(kvd_poll(&end->session, &done, 1, 1000), 1);
+	assert_ptr_equal(done.tag, &first);
+	expect_done(&second, KVD_OK, 7);
+}
+
+/* Who does not wait gets them back: what was sent may have happened. */
+static void test_poll_that_does_not_wait(void **state)
+{
+	struct kvd_completion done;
+	char tag;
+
+	(void)state;
+	submit(&tag);
+	lose();
+	assert_int_equal(kvd_poll(&end->session, &done, 1, 0), 1);
+	assert_int_equal(done.result, KVD_EUNKNOWN);
+	assert_int_equal(e->adrift, 0);
+}
+
+/* Their own time is the limit. */
+static void test_time(void **state)
+{
+	char tag;
+
+	(void)state;
+	e->time.limit_ns = 1;
+	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), "value", 5, &tag), KVD_OK);
+	engine_flush(e);
+	lose();
+	expect_done(&tag, KVD_EUNKNOWN, 0);
+}
+
+/* A call that looks for who serves is answered, though the connection is with one who does not. */
+static void test_asked_elsewhere(void **state)
+{
+	const struct outcome *out;
+	char tag;
+
+	(void)state;
+	submit(&tag);
+	lose();
+	connect_again();
+	e->health.moved = true;
+	e->may_drift = true;
+	struct op *op = op_new(e, &call_class, NULL, 0);
+	assert_int_equal(request_start(op, &(struct wire_request){ .op = WIRE_PING }, NULL, 0), 0);
+	alarm(20); /* it would ask for ever */
+	assert_int_equal(session_run(&end->session, op, &out), KVD_OK);
+	alarm(0);
+	assert_int_equal(asked_else, 1);
+	assert_true(e->may_drift);
+	e->may_drift = e->health.moved = false;
+	session_resume(&end->session);
+	expect_done(&tag, KVD_OK, 7);
+}
+
+/* One that was done before anybody waited for it is no completion of those that were submitted. */
+static void test_done_at_once(void **state)
+{
+	const struct outcome *out;
+	char tag;
+
+	(void)state;
+	end->answer = answer;
+	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), "1", 1, &tag), KVD_OK);
+	assert_int_equal(session_poll(&end->session, UINT64_MAX), 0);
+	struct op *op = op_new(e, &call_class, NULL, 0);
+	op_finish(op);
+	assert_int_equal(session_run(&end->session, op, &out), KVD_OK);
+	expect_done(&tag, KVD_OK, 7);
+	assert_null(e->done);
+	op = op_new(e, &call_class, NULL, 0);
+	op_finish(op);
+	assert_int_equal(session_run(&end->session, op, &out), KVD_OK);
+	assert_null(e->done);
+	assert_int_equal(e->in_flight, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_had_no_effect),
+		TEST(test_had_an_effect),
+		TEST(test_not_known),
+		TEST(test_get),
+		TEST(test_completed),
+		TEST(test_poll_that_does_not_wait),
+		TEST(test_time),
+		TEST(test_asked_elsewhere),
+		TEST(test_done_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
