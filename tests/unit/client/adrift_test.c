@@ -11,6 +11,7 @@
 
 #include "client/again/resume.h"
 #include "client/op/operation.h"
+#include "client/op/operation_impl.h"
 #include "client/op/post.h"
 #include "client/op/request.h"
 #include "client/session/teardown.h"
@@ -29,6 +30,7 @@ static struct rdma_event_channel *channel;
 /* What kvd says of a former change, and what it was asked since the connection was lost. */
 static enum wire_status fate, refusal;
 static unsigned asked_fate, asked_else;
+static struct hash asked_of; /* the key of the last operation that was asked for */
 
 static void answer(struct end *to, const struct wire_request *q)
 {
@@ -39,6 +41,7 @@ static void answer(struct end *to, const struct wire_request *q)
 		return;
 	}
 	asked_else++;
+	asked_of = e->ops[q->request_id % OPS_MAX].hash;
 	end_reply(to, (struct wire_reply){ .status = (uint8_t)refusal, .version = 7,
 					   .bucket = ~0ull }, NULL, 0);
 }
@@ -167,6 +170,26 @@ static void test_get(void **state)
 	assert_int_equal(asked_else, 1);
 }
 
+/* Another start of kvd hashes with another seed: the key's buckets are others. */
+static void test_other_seed(void **state)
+{
+	char tag, value[8];
+
+	(void)state;
+	assert_int_equal(kvd_submit_get(&end->session, KEY, strlen(KEY), value, sizeof value, &tag),
+			 KVD_OK);
+	assert_int_equal(kvd_poll(&end->session, &(struct kvd_completion){ 0 }, 1, 0), 0);
+	lose();
+	refusal = WIRE_NOT_FOUND;
+	connect_again();
+	e->table.welcome.hash_seed++;
+	session_resume(&end->session);
+	expect_done(&tag, KVD_NOT_FOUND, 0);
+	const struct hash now = hash_key(e->table.welcome.hash_seed, KEY, strlen(KEY));
+	assert_int_equal(asked_else, 1);
+	assert_true(asked_of.a == now.a && asked_of.b == now.b);
+}
+
 /* Completed ones that nobody took yet stay where they are. */
 static void test_completed(void **state)
 {
@@ -270,6 +293,7 @@ int main(void)
 		TEST(test_had_an_effect),
 		TEST(test_not_known),
 		TEST(test_get),
+		TEST(test_other_seed),
 		TEST(test_completed),
 		TEST(test_poll_that_does_not_wait),
 		TEST(test_time),
