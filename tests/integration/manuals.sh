@@ -64,4 +64,10 @@ for name in $(sed -nE 's/^\t((WIRE|LAYOUT)_[A-Z_]+) = .*/\1/p' wire.h layout.h) 
 	$(grep -Eo '(WIRE_TXN_[A-Z]+) = [0-9]' wire.h | cut -d ' ' -f 1); do
 	grep -q "Dv $name\b" "$doc/kvd-protocol.7" || complain "$name is not in kvd-protocol.7"
 done
+# Each is of a package.
+for page in "$doc"/*.[1-8]; do
+	page=man${page##*.}/${page##*/}
+	cat "$KVD_SOURCE"/debian/*.install | grep -qx -e "usr/share/man/$page" -e "usr/share/man/${page%/*}" ||
+		complain "$page is in none of debian/*.install"
+done
 [ $bad = 0 ] || fail "see above"
