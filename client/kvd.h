@@ -452,7 +452,8 @@ int kvd_fate(kvd_session *session, const struct kvd_receipt *receipt, int *resul
  * may keep changes of other keys waiting too: hold it shortly.  A holder whose
  * connection ends, or who keeps others waiting for longer than kvd's --lease, loses
  * it: what it does under the lock afterwards fails with KVD_ELOST, and has no
- * effect.  A lock belongs to its session, and to its thread.
+ * effect.  A lock belongs to its session, and to its thread.  In a cluster it ends with
+ * the primary that gave it, in the same way; a call that takes one goes on with the next.
  *
  * While a session holds a lock, changes that it makes of the same key without the
  * lock wait for it as anybody else's do: use the kvd_locked_ functions.

@@ -116,7 +116,8 @@ enum wire_op {
 	WIRE_KEYS = 6,    /* key: prefix; version: cursor, 0 to begin */
 	WIRE_FLUSH = 7,   /* delete every key; WIRE_UNIX: at ttl_ms, 0: not any more */
 	WIRE_STATS = 8,
-	WIRE_RELEASE = 9, /* the item that a WIRE_GET pinned was READ */
+	WIRE_RELEASE = 9, /* the item that a WIRE_GET pinned was READ; version ~0: none, the answer
+			   * says that the member of a cluster serves */
 	WIRE_LOCK = 10,   /* wait for stripe `version` in kvd's queue, to hold it as `token`,
 			   * for ttl_ms at the most: then WIRE_EBUSY */
 	WIRE_UNLOCK = 11, /* `token` held stripe `version`, on which somebody waits */

@@ -59,8 +59,6 @@ int clustered_prepare(struct server *s, struct err *err)
 		return -1;
 	s->membership = &membership;
 	s->hash_seed = key_hash_seed(&key);
-	/* A lock is not yet of a reign. */
-	s->limits.atomics = false;
 	return 0;
 }
 

@@ -9,6 +9,10 @@
  *
  * A broken connection ends all of its locks: kvd releases them after it destroyed the
  * queue pair, and nothing of ours takes effect then (protocols.md, 7).
+ *
+ * In a cluster a frozen primary's card still swaps words.  So a swap counts only while the
+ * session's lease is good; otherwise the primary is asked, which looks at its own
+ * (cluster.md, 8).  A call that takes a lock goes on with the next primary.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +83,7 @@ static int new_lock(struct kvd_session *s, const uint64_t *stripe, size_t count,
 	if (!l)
 		return err_set(&e->health.err, KVD_ENOMEM, "out of memory");
 	l->session = s;
-	l->connection_id = w->connection_id;
+	l->connection = e->connections;
 	l->count = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (i && stripe[i] == stripe[i - 1])
@@ -145,68 +149,97 @@ static int check_locks(struct kvd_session *s, struct engine *e)
 
 static int begin(struct kvd_session *s)
 {
+	struct engine *e = session_engine(s);
 	int rc = session_ready_alone(s);
 
-	return rc ? rc : check_locks(s, session_engine(s));
+	/* Who does not serve gives no locks: the next attempt finds out who does. */
+	if (!rc && e->table.grant.is_needed && !e->reign)
+		return request_result(e, 0, WIRE_EELSEWHERE);
+	return rc ? rc : check_locks(s, e);
 }
 
-/* Waits in kvd's queue for up to timeout_ms.  KVD_OK or KVD_E*: then it is not held. */
-static int wait_for(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
+/* How long a call waits for locks, from when the first one is not free; and goes on with the next
+ * primary.  No clock is asked before. */
+struct patience {
+	int timeout_ms;    /* as the call has it; -1: the client's */
+	uint64_t since_ns; /* 0: it has not waited */
+};
+
+static int passed_ms(struct patience *p)
+{
+	uint64_t now_ns = clock_ns();
+
+	if (!p->since_ns)
+		p->since_ns = now_ns;
+	return (int)((now_ns - p->since_ns) / 1000000);
+}
+
+static int wait_ms(const struct engine *e, struct patience *p)
+{
+	int limit = p->timeout_ms < 0 ? e->options->timeout_ms : p->timeout_ms, passed = passed_ms(p);
+
+	return passed < limit ? limit - passed : 0;
+}
+
+/*
+ * A stripe's compare-and-swap is complete, and did not win.  The word `was_free`, and kvd is asked
+ * whether that counts; or somebody holds it, and kvd is asked for it, if there is time.
+ */
+static int settle(struct kvd_session *s, uint64_t stripe, uint64_t token, bool was_free,
+		  struct patience *p)
 {
 	struct engine *e = session_engine(s);
-	const struct wire_request ask = { .op = WIRE_LOCK,
-					  .token = token,
-					  .ttl_ms = (uint64_t)timeout_ms,
-					  .version = stripe };
-	struct op *op = op_new(e, &call_class, NULL, 0);
-	const struct outcome *out;
-	int rc;
+	int rc, timeout_ms;
 
-	op_allow_ms(op, timeout_ms);
-	rc = request_start(op, &ask, NULL, 0);
-	if (!rc)
-		rc = session_run(s, op, &out);
-	if (rc || out->reply.status == WIRE_OK)
-		return rc;
-	if (out->reply.status == WIRE_EBUSY)
-		return err_set(&e->health.err, KVD_EBUSY, "the lock was not free within %d ms",
-			       timeout_ms);
-	return err_set(&e->health.err, KVD_EPROTOCOL,
-		       "kvd at %s has no locks (its device has no atomics)", e->health.peer);
+	if (was_free)
+		rc = lock_confirm(s);
+	else if ((timeout_ms = wait_ms(e, p)))
+		rc = lock_wait(s, stripe, token, timeout_ms);
+	else
+		rc = err_set(&e->health.err, KVD_EBUSY, "somebody else holds the lock");
+	if (rc && was_free)
+		stripe_release(e, stripe, token);
+	else if (rc)
+		held_say_free(&e->held, token);
+	return rc;
 }
 
-/* The compare-and-swap was lost: waits, if there is time for it. */
-static int wait_if(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
-{
-	return timeout_ms ? wait_for(s, stripe, token, timeout_ms)
-			  : err_set(session_err(s), KVD_EBUSY, "somebody else holds the lock");
-}
-
-static int take(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
+static int take(struct kvd_session *s, uint64_t stripe, uint64_t token, struct patience *p)
 {
 	struct engine *e = session_engine(s);
+	uint64_t reign = grant_reign(&e->table.grant);
 
 	if (!held_say(&e->held, stripe, token))
 		return err_set(&e->health.err, KVD_EINVAL, "too many locks");
 	struct op *cas = stripe_start(e, stripe, token);
 	session_run_both(s, cas, NULL);
 	int rc = op_outcome(cas)->result;
-	bool won = !rc && stripe_was_free(cas);
+	bool was_free = !rc && stripe_was_free(cas);
 	op_free(cas);
-	if (!rc && !won)
-		rc = wait_if(s, stripe, token, timeout_ms);
 	if (rc)
 		held_say_free(&e->held, token);
+	else if (!was_free || !lock_counts(e, reign))
+		rc = settle(s, stripe, token, was_free, p);
 	return rc;
 }
 
+/* Whatever was taken ended with its connection. */
+static bool goes_on(struct kvd_session *s, int rc, struct patience *p)
+{
+	if (rc != KVD_ECONNECT && rc != KVD_ELOST)
+		return false;
+	int call_ms = session_engine(s)->options->timeout_ms;
+	return session_is_of_cluster(s) &&
+	       passed_ms(p) < (p->timeout_ms > call_ms ? p->timeout_ms : call_ms);
+}
+
 /* Takes the stripes in order. */
-static int take_all(struct kvd_lock *l, int timeout_ms)
+static int take_all(struct kvd_lock *l, struct patience *p)
 {
 	struct engine *e = session_engine(l->session);
 
 	for (unsigned i = 0; i < l->count; i++) {
-		int rc = take(l->session, l->part[i].stripe, l->part[i].token, timeout_ms);
+		int rc = take(l->session, l->part[i].stripe, l->part[i].token, p);
 		if (rc) {
 			undo(l, i);
 			return rc;
@@ -216,29 +249,36 @@ static int take_all(struct kvd_lock *l, int timeout_ms)
 	return KVD_OK;
 }
 
-static int limit_of(struct kvd_session *s, int timeout_ms)
-{
-	return timeout_ms < 0 ? session_engine(s)->options->timeout_ms : timeout_ms;
-}
-
-int kvd_lock(kvd_session *s, const struct kvd_key *keys, size_t count, int timeout_ms,
-	     kvd_lock_t **lock)
+static int lock_once(struct kvd_session *s, const struct kvd_key *keys, size_t count,
+		     struct patience *p, struct kvd_lock **lock)
 {
 	uint64_t stripe[KVD_LOCK_KEYS_MAX];
 	struct kvd_lock *l;
-	int rc = check_keys(s, keys, count);
+	int rc = begin(s);
 
-	*lock = NULL;
-	if (!rc)
-		rc = begin(s);
 	if (rc)
 		return rc;
 	find_stripes(&session_engine(s)->table.welcome, keys, count, stripe);
 	rc = new_lock(s, stripe, count, &l);
 	if (!rc)
-		rc = take_all(l, limit_of(s, timeout_ms));
+		rc = take_all(l, p);
 	if (!rc)
 		*lock = l;
+	return rc;
+}
+
+int kvd_lock(kvd_session *s, const struct kvd_key *keys, size_t count, int timeout_ms,
+	     kvd_lock_t **lock)
+{
+	struct patience p = { .timeout_ms = timeout_ms };
+	int rc = check_keys(s, keys, count);
+
+	*lock = NULL;
+	if (rc)
+		return rc;
+	do {
+		rc = lock_once(s, keys, count, &p, lock);
+	} while (goes_on(s, rc, &p));
 	return rc;
 }
 
@@ -248,6 +288,7 @@ static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes, 
 {
 	struct engine *e = session_engine(l->session);
 	uint64_t stripe = l->part[0].stripe, token = l->part[0].token;
+	uint64_t reign = grant_reign(&e->table.grant);
 
 	held_say(&e->held, stripe, token);
 	enum fast fast = fast_lock_get(e, key, key_bytes, hash, token, to, f);
@@ -261,26 +302,45 @@ static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes, 
 	session_run_both(l->session, f->cas, f->read);
 	int rc = op_outcome(f->cas)->result;
 	const struct outcome *out = op_outcome(f->read);
-	f->won = f->has_value = !rc && stripe_was_free(f->cas);
+	f->was_free = !rc && stripe_was_free(f->cas);
+	f->won = f->has_value = f->was_free && lock_counts(e, reign);
 	f->result = out->result;
 	f->got = (struct got){ .bytes = out->bytes, .version = out->version };
 	op_free(f->read);
 	op_free(f->cas);
+	if (rc)
+		held_say_free(&e->held, token);
 	return rc;
 }
 
-int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_ms, void *value,
-		 size_t value_bytes_max, size_t *value_bytes, uint64_t *version, kvd_lock_t **lock)
+/* Where a value goes, and what is told of it. */
+struct into {
+	void *value;
+	size_t bytes_max, *bytes;
+	uint64_t *version;
+};
+
+static int get_locked(struct kvd_lock *l, const void *key, size_t key_bytes, const struct fast_lock *f,
+		      const struct into *to)
 {
-	const struct kvd_key one = { key, key_bytes };
-	const struct iovec to = { value, value_bytes_max };
-	int rc = check_keys(s, &one, 1), limit_ms = limit_of(s, timeout_ms);
+	if (!f->has_value)
+		return kvd_locked_get(l, key, key_bytes, to->value, to->bytes_max, to->bytes,
+				      to->version);
+	if (!f->result || f->result == KVD_ESPACE)
+		*to->bytes = f->got.bytes;
+	if (!f->result && to->version)
+		*to->version = f->got.version;
+	return f->result;
+}
+
+static int lock_get_once(struct kvd_session *s, const void *key, size_t key_bytes,
+			 struct patience *p, const struct into *to, struct kvd_lock **lock)
+{
+	const struct iovec iov = { to->value, to->bytes_max };
 	struct fast_lock f;
 	struct kvd_lock *l;
+	int rc = begin(s);
 
-	*lock = NULL;
-	if (!rc)
-		rc = begin(s);
 	if (rc)
 		return rc;
 	const struct wire_welcome *w = &session_engine(s)->table.welcome;
@@ -288,26 +348,35 @@ int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_
 	rc = new_lock(s, &(uint64_t){ layout_stripe(hash.b, w->stripes) }, 1, &l);
 	if (rc)
 		return rc;
-	rc = take_and_read(l, key, key_bytes, hash, &to, &f);
+	rc = take_and_read(l, key, key_bytes, hash, &iov, &f);
 	if (!rc && !f.won)
-		rc = wait_if(s, l->part[0].stripe, l->part[0].token, limit_ms);
+		rc = settle(s, l->part[0].stripe, l->part[0].token, f.was_free, p);
 	if (rc) {
-		held_say_free(&session_engine(s)->held, l->part[0].token);
 		free(l);
 		return rc;
 	}
 	note_held(&session_engine(s)->held, l->part[0].stripe);
+	rc = get_locked(l, key, key_bytes, &f, to);
 	*lock = l;
-	if (!f.has_value)
-		f.result = kvd_locked_get(l, key, key_bytes, value, value_bytes_max, value_bytes,
-					  version);
-	else if (!f.result || f.result == KVD_ESPACE)
-		*value_bytes = f.got.bytes;
-	if (f.has_value && !f.result && version)
-		*version = f.got.version;
-	if (f.result < 0 && f.result != KVD_ESPACE)
+	if (rc < 0 && rc != KVD_ESPACE)
 		kvd_unlock(lock);
-	return f.result;
+	return rc;
+}
+
+int kvd_lock_get(kvd_session *s, const void *key, size_t key_bytes, int timeout_ms, void *value,
+		 size_t value_bytes_max, size_t *value_bytes, uint64_t *version, kvd_lock_t **lock)
+{
+	struct patience p = { .timeout_ms = timeout_ms };
+	const struct into to = { value, value_bytes_max, value_bytes, version };
+	int rc = check_keys(s, &(struct kvd_key){ key, key_bytes }, 1);
+
+	*lock = NULL;
+	if (rc)
+		return rc;
+	do {
+		rc = lock_get_once(s, key, key_bytes, &p, &to, lock);
+	} while (goes_on(s, rc, &p));
+	return rc;
 }
 
 int kvd_unlock(kvd_lock_t **lock)
@@ -317,10 +386,9 @@ int kvd_unlock(kvd_lock_t **lock)
 
 	if (!l)
 		return KVD_OK;
-	struct engine *e = session_engine(l->session);
-	if (!health_is_good(&e->health) || e->table.welcome.connection_id != l->connection_id) {
+	if (!lock_is_connected(l)) {
 		rc = err_set(
-			&e->health.err, KVD_ELOST,
+			session_err(l->session), KVD_ELOST,
 			"the connection was lost, and the lock with it: kvd gave it to others");
 		free(l);
 	} else {

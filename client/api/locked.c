@@ -63,7 +63,7 @@ static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64
 		rc = session_alone(l->session);
 	if (rc)
 		return rc;
-	if (!health_is_good(&e->health) || w->connection_id != l->connection_id)
+	if (!lock_is_connected(l))
 		return gone(l->session);
 	uint64_t stripe = layout_stripe(hash_key(w->hash_seed, key, key_bytes).b, w->stripes);
 	for (unsigned i = 0; i < l->count; i++) {
@@ -81,10 +81,12 @@ int kvd_lock_check(kvd_lock_t *l)
 	struct engine *e = session_engine(s);
 	int rc = session_alone(s);
 
-	if (!rc && (!health_is_good(&e->health) ||
-		    e->table.welcome.connection_id != l->connection_id))
+	if (rc)
+		return rc;
+	if (!lock_is_connected(l))
 		return gone(s);
 	for (unsigned i = 0; i < l->count && !rc; i++) {
+		uint64_t reign = grant_reign(&e->table.grant);
 		struct op *op = stripe_ask(e, l->part[i].stripe, l->part[i].token);
 		session_run_both(s, op, NULL);
 		rc = op_outcome(op)->result;
@@ -94,8 +96,12 @@ int kvd_lock_check(kvd_lock_t *l)
 			return err_set(session_err(s), KVD_ELOST,
 				       "somebody who may write broke the lock by changing its "
 				       "word: others may have had it meanwhile");
+		if (!rc && !lock_counts(e, reign))
+			rc = lock_confirm(s);
 	}
-	if (rc && e->health.broken) {
+	if (rc == KVD_EBUSY)
+		l->connection = 0; /* nobody knows: it is given up */
+	if (rc && !lock_is_connected(l)) {
 		const struct err why = *session_err(s);
 		return lost(s, &why);
 	}
@@ -116,7 +122,7 @@ int kvd_locked_get(kvd_lock_t *l, const void *key, size_t key_bytes, void *value
 	struct op *op = op_new(session_engine(s), &get_class, key, key_bytes);
 	get_start(op, GET_LOCKED, &to, 1);
 	rc = session_run(s, op, &out);
-	if (rc < 0 && session_engine(s)->health.broken) {
+	if (rc < 0 && !lock_is_connected(l)) {
 		const struct err why = *session_err(s);
 		return lost(s, &why);
 	}
@@ -147,6 +153,10 @@ static int locked_change(kvd_lock_t *l, enum wire_op wire, const void *key, size
 	const struct kvd_receipt sent = out->sent;
 	if (rc == KVD_EUNKNOWN)
 		rc = lost_change(s, &sent, &done);
+	if (rc == KVD_ECONNECT && !lock_is_connected(l)) {
+		const struct err why = *session_err(s);
+		return lost(s, &why);
+	}
 	if (rc == KVD_OK && version)
 		*version = done;
 	return rc;

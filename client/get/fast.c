@@ -254,9 +254,9 @@ enum fast fast_lock_get(struct engine *e, const void *key, size_t key_bytes, str
 		return FAST_BEGUN;
 	}
 	const struct layout_item *item = (const struct layout_item *)read_op(e, &p)->memory->item;
-	q->won = lock_op(e)->memory->small[0] == 0;
-	q->has_value = q->won && is_live(item, &p, key, key_bytes) && is_in_time(e, item) &&
-		       counts(e, &p);
+	q->was_free = lock_op(e)->memory->small[0] == 0;
+	q->won = q->was_free && counts(e, &p);
+	q->has_value = q->won && is_live(item, &p, key, key_bytes) && is_in_time(e, item);
 	if (q->has_value)
 		q->result = deliver(e, item, &p, key_bytes, to, &q->got);
 	else

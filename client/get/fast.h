@@ -31,7 +31,8 @@ enum fast fast_get(struct engine *e, const void *key, size_t key_bytes, const st
 
 /* Of a GET behind the compare-and-swap of its key's lock. */
 struct fast_lock {
-	bool won;
+	bool was_free;  /* the lock */
+	bool won;       /* and that counts (doc/cluster.md, 8) */
 	bool has_value; /* then `result`, and `got` as above; false: to be READ once more */
 	int result;
 	struct got got;

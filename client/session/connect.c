@@ -238,7 +238,7 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 	int rc;
 
 	s->attempt_ms = timeout_ms;
-
+	e->connections++;
 	e->health.broken = e->health.moved = e->health.silent = false;
 	e->table.clock = (struct clock){ .known = false };
 	grant_not_needed(&e->table.grant);

@@ -129,7 +129,13 @@ void locker_held(struct locker *l, uint64_t connection_id, uint64_t look,
 
 static void on_wait(struct locker *l, const struct message *m)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = clock_ns(), word = lockword_get(&l->words, m->request.version);
+
+	/* It has it: in a cluster an answer may have been withheld. */
+	if ((word & ~LAYOUT_LOCK_WAIT) == m->request.token) {
+		l->words.config.hooks.answer(m->conn, &m->request, WIRE_OK);
+		return;
+	}
 	struct queue *q = queue_get(&l->words.queues, m->request.version);
 
 	if (!q || !queue_push(&l->words.queues, q, m->conn, &m->request, now)) {

@@ -26,7 +26,7 @@ int store_apply_put(struct store_worker *w, struct layout_item *item)
 	struct store_change c = { .hash = hash_key(s->table->hash_seed, item->data, key_bytes),
 				  .key = item->data, .key_bytes = key_bytes,
 				  .value_bytes = layout_value_bytes(item->lengths),
-				  .item = item, .with = item_attributes(item) };
+				  .item = item, .with = item_attributes(item), .is_decided = true };
 	uint64_t version = layout_state_version(item->state);
 	struct store_result r;
 	struct work k;
@@ -46,7 +46,7 @@ int store_apply_put(struct store_worker *w, struct layout_item *item)
 int store_apply_remove(struct store_worker *w, const void *key, unsigned key_bytes)
 {
 	struct store_change c = { .hash = hash_key(w->store->table->hash_seed, key, key_bytes),
-				  .key = key, .key_bytes = key_bytes };
+				  .key = key, .key_bytes = key_bytes, .is_decided = true };
 
 	return store_drop(w, &c);
 }

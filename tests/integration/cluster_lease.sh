@@ -4,33 +4,14 @@
 # over, and keys are changed there: whoever still READs the old one is told nothing of before.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 . "$KVD_SOURCE/tests/lib/cluster/kit.sh"
+. "$KVD_SOURCE/tests/lib/sessions.sh"
 
 requires_cluster
-lease=$KVD_BUILD/tests/integration/lease
 records=$(scaled 5000 500) seconds=$(scaled 5 2) # so long are many leases
 # Behind the members: one that is silent for 100 ms is deposed.
 bench() { nice "$KVD_BUILD/kvbench" "$1" -s "$KVD_ADDR" -q -p recordcount="$records" "${@:2}"; }
 figure() { flatten <"$tmp/report.json" | awk -v path="$1" '$1 == path { print $2; n++; exit } END { exit !n }' ||
 	fail "no $1 in the report"; }
-
-# questions COUNT: sessions with the primary, asked by question; sets asker_pid.
-questions() {
-	rm -f "$tmp/ask.in" "$tmp/ask.out"
-	mkfifo "$tmp/ask.in" "$tmp/ask.out"
-	start asker "$1"
-	asker_pid=$pid
-	exec 5>"$tmp/ask.in" 6<"$tmp/ask.out"
-}
-
-# Opening a pipe waits for the other end, so that is done in the background too.
-asker() { exec "$lease" "$KVD_ADDR" ask 1500 "$1" <"$tmp/ask.in" >"$tmp/ask.out" 2>"$tmp/ask.err"; }
-
-# question SESSION get|submit KEY: sets what, reads and fallbacks.
-question() {
-	echo "$*" >&5
-	IFS= read -r -t "$patience_s" -u 6 answer || fail "no answer to $*"
-	fallbacks=${answer##* } answer=${answer% *} reads=${answer##* } what=${answer% *}
-}
 
 # asked SESSION HOW KEY: it was READ, but did not count; and what it is told is none of before.
 asked() {
@@ -71,8 +52,7 @@ was=$fallbacks
 counts key value || [ "$what" = value ] || fail "key: $what"
 say "who was idle asked $((fallbacks - was)) times"
 wait_for counts key value || fail "a GET doesn't count any more: $answer"
-exec 5>&- 6<&-
-wait_exit "$asker_pid"
+ends_asking
 
 # Who serves shows words, which rise; who does not shows nothing.
 header() { on "$1"; "$lease" "$KVD_ADDR" header 1500 1 || fail "no header of member $1"; }
@@ -136,8 +116,7 @@ freeze() {
 	say "$(tail -n 1 "$tmp/watch.out")"
 	[ "$status" = 0 ] || fail "stale: a GET told what was before"
 	is_stopped "${pids[$primary]}" || fail "it proves nothing: the old primary ran"
-	exec 5>&- 6<&-
-	wait_exit "$asker_pid"
+	ends_asking
 }
 
 freeze

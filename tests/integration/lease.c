@@ -8,8 +8,10 @@
  *
  *	lease ADDR:PORT ask TIMEOUT_MS SESSIONS
  *
- * Each line of input, "SESSION get|submit KEY", is answered by a line: the value, "(not found)" or
- * "error: ...", then how many READs and fallbacks that session has made.
+ * Each line of input, "SESSION get|submit|lock|try|change|check|unlock KEY", is answered by a line: the
+ * value, "(not found)", "OK" or "error: ...", then how many READs, or of the last five swaps of lock
+ * words, and how many fallbacks that session has made.  `try` is a lock without a wait; what is
+ * changed under the lock is "by SESSION".
  *
  *	lease ADDR:PORT watch TIMEOUT_MS KEY VALUE FILE
  *
@@ -33,6 +35,7 @@
 
 static kvd_client *client;
 static kvd_session *sessions[SESSIONS_MAX];
+static kvd_lock_t *locks[SESSIONS_MAX];
 
 static void die(const char *what, int rc)
 {
@@ -62,22 +65,41 @@ static int get(kvd_session *s, const char *key, char *value, size_t room)
 	return rc;
 }
 
-static void answer(kvd_session *s, const char *how, const char *key)
+/* `bytes`: of the value that there is; none: the answer is "OK". */
+static int locked(unsigned i, const char *how, const char *key, char *value, size_t room, size_t *bytes)
 {
+	char by[16];
+
+	if (!strcmp(how, "lock") || !strcmp(how, "try"))
+		return kvd_lock_get(sessions[i], key, strlen(key), *how == 't' ? 0 : -1, value, room,
+				    bytes, NULL, &locks[i]);
+	if (!strcmp(how, "change"))
+		return kvd_locked_put(locks[i], key, strlen(key), by,
+				      (size_t)snprintf(by, sizeof by, "by %u", i), NULL);
+	return !strcmp(how, "check") ? kvd_lock_check(locks[i]) : kvd_unlock(&locks[i]);
+}
+
+static void answer(unsigned i, const char *how, const char *key)
+{
+	kvd_session *s = sessions[i];
 	char value[256];
 	size_t bytes = 0;
 	struct kvd_counters c;
-	int rc = !strcmp(how, "submit") ? submitted(s, key, value, sizeof value, &bytes)
-					: kvd_get(s, key, strlen(key), value, sizeof value, &bytes, NULL);
+	bool is_get = !strcmp(how, "get"), is_submit = !strcmp(how, "submit");
+	int rc = is_submit ? submitted(s, key, value, sizeof value, &bytes)
+		 : is_get  ? kvd_get(s, key, strlen(key), value, sizeof value, &bytes, NULL)
+			   : locked(i, how, key, value, sizeof value, &bytes);
 
 	kvd_session_counters(s, &c);
-	if (rc == KVD_OK)
+	if (rc == KVD_OK && !bytes)
+		printf("OK");
+	else if (rc == KVD_OK)
 		printf("%.*s", (int)bytes, value);
 	else if (rc == KVD_NOT_FOUND)
 		printf("(not found)");
 	else
 		printf("error: %s", kvd_strerror(rc));
-	printf(" %" PRIu64 " %" PRIu64 "\n", c.reads, c.fallbacks);
+	printf(" %" PRIu64 " %" PRIu64 "\n", is_get || is_submit ? c.reads : c.atomics, c.fallbacks);
 	fflush(stdout);
 }
 
@@ -113,7 +135,7 @@ static int ask(unsigned count)
 	while (fgets(line, sizeof line, stdin)) {
 		if (sscanf(line, "%u %15s %255s", &i, how, key) != 3 || i >= count)
 			return 2;
-		answer(sessions[i], how, key);
+		answer(i, how, key);
 	}
 	return 0;
 }
@@ -154,9 +176,11 @@ int main(int argc, char **argv)
 		rc = header();
 	else if (argc == 7)
 		rc = watch(argv[4], argv[5], argv[6]);
-	for (unsigned i = 0; i < SESSIONS_MAX; i++)
+	for (unsigned i = 0; i < SESSIONS_MAX; i++) {
+		kvd_unlock(&locks[i]);
 		if (sessions[i])
 			kvd_session_delete(&sessions[i]);
+	}
 	kvd_client_delete(&client);
 	return rc;
 }

@@ -2,4 +2,4 @@
 # exclusion
 # Seen: check: (.* under the lock|a value of two)
 # Rule 6: a change needs no permission of the lock word.
-s/if (stripe_word(w->store, stripe) == c->token)/if (stripe != ~0ull)/
+s/stripe_word(w->store, stripe) == c->token/stripe != ~0ull/

@@ -16,7 +16,7 @@ static bool is_permitted(struct store_worker *w, const struct store_change *c)
 {
 	uint64_t stripe = layout_stripe(c->hash.b, w->store->table->stripes);
 
-	if (stripe_word(w->store, stripe) == c->token)
+	if (c->is_decided || stripe_word(w->store, stripe) == c->token)
 		return true;
 	w->blocked = stripe;
 	return false;

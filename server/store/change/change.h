@@ -41,6 +41,7 @@ struct store_change {
 	struct layout_attributes with; /* of what is stored */
 	uint64_t version; /* of WIRE_IF_VERSION */
 	unsigned flags;   /* enum wire_flag */
+	bool is_decided;  /* by the primary of this member's cluster: no lock keeps it away */
 	/* NULL, or what makes the value from the old one; it may set `head`: only
 	 * the old item's header is to change, to this one. */
 	struct compute *compute;

@@ -78,18 +78,20 @@ static struct wire_welcome welcome_of(const struct server *s, const struct conn 
 	};
 }
 
-/* What remote rights a role has. */
-static int rights_of(const struct server *s, enum role role)
+/* What remote rights its user's role gives it.  In a cluster a lock is of a reign. */
+static int rights_of(const struct server *s, const struct conn *c)
 {
+	enum role role = c->handshake.user.role;
 	int rights = role >= ROLE_READ ? IBV_ACCESS_REMOTE_READ : 0;
+	bool may_lock = role >= ROLE_WRITE && s->limits.atomics && (!s->membership || c->sendq.reign);
 
-	return role >= ROLE_WRITE && s->limits.atomics ? rights | IBV_ACCESS_REMOTE_ATOMIC : rights;
+	return may_lock ? rights | IBV_ACCESS_REMOTE_ATOMIC : rights;
 }
 
 /* Who has proved nothing has no id: none could be used up from outside. */
 static bool give_id(struct server *s, struct conn *c, const struct wire_request *hello)
 {
-	enum locker_role role = !(rights_of(s, c->handshake.user.role) & IBV_ACCESS_REMOTE_ATOMIC)
+	enum locker_role role = !(rights_of(s, c) & IBV_ACCESS_REMOTE_ATOMIC)
 					? LOCKER_NONE
 					: hello->value_rkey ? LOCKER_HOLDS : LOCKER_WRITES;
 	uint64_t id = s->locker ? locker_born(s->locker, c->lock_note, c->number, role)
@@ -117,7 +119,9 @@ enum request_fate request_hello(struct request *r)
 	if (!gate_take_seat(s->gate, &c->handshake))
 		return turn_away(r);
 	const struct user *user = &c->handshake.user;
-	int rights = rights_of(s, user->role);
+	if (s->membership)
+		c->sendq.reign = atomic_load(&s->membership->reign);
+	int rights = rights_of(s, c);
 	if (!give_id(s, c, r->head)) {
 		conn_close(c, "the ids of all connections are in use");
 		return REQUEST_DONE;
@@ -138,8 +142,6 @@ enum request_fate request_hello(struct request *r)
 		return REQUEST_DONE;
 	}
 	__atomic_store_n(&c->state, CONN_READY, __ATOMIC_RELAXED); /* conn_is_pending() looks */
-	if (s->membership)
-		c->sendq.reign = atomic_load(&s->membership->reign);
 	c->held_addr = r->head->value_addr;
 	c->held_rkey = r->head->value_rkey;
 	c->takes_notices = r->head->flags & WIRE_NOTICES;

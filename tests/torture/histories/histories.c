@@ -8,7 +8,8 @@
  * changes under locks.  Of each episode tests/lib/order.h says whether its answers can be
  * explained.  KILLS times a client is killed in the middle of one, and another takes its place.
  * With UNTIL, the name of a file that ends it before SECONDS are over, connections may break
- * and kvd may be killed and started again meanwhile: calls fail then, and locks are lost.
+ * and kvd may be killed and started again meanwhile: calls fail then, and locks are lost.  How many
+ * operations there were it says each second.
  *
  * It takes longer than SECONDS, by a minute at most, until each kind of operation was seen
  * to succeed and to fail often enough to prove anything; without that it fails.
@@ -209,6 +210,18 @@ static bool is_through(struct plan *plan, const struct crew *crew, const struct 
 	return !missing(totals).what || since_ns >= plan->ns + PATIENCE_NS;
 }
 
+/* Once a second, for who ends it. */
+static void tell_progress(const struct plan *plan, const struct totals *totals, uint64_t since_ns)
+{
+	static uint64_t told_s;
+
+	if (!plan->until || since_ns / 1000000000 == told_s)
+		return;
+	told_s = since_ns / 1000000000;
+	printf("histories: %llu operations so far\n", (unsigned long long)totals->ops);
+	fflush(stdout);
+}
+
 /* False: an episode can't be explained. */
 static bool play(struct crew *crew, struct plan *plan, struct totals *totals)
 {
@@ -221,6 +234,7 @@ static bool play(struct crew *crew, struct plan *plan, struct totals *totals)
 					    is_time_to_kill(plan, crew, since_ns));
 		add_counts(totals, crew);
 		since_ns = now_ns() - begin_ns;
+		tell_progress(plan, totals, since_ns);
 	}
 	order_delete(&order);
 	return is_explained;

@@ -52,6 +52,23 @@ static void test_what_is_open_has_no_effect(void **state)
 	kit_has_value(&b, "k", NULL);
 }
 
+/* A client that locks at a backup keeps nothing of the primary's away. */
+static void test_words_of_a_backup(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < b.f.table->stripes; i++)
+		atomic_store(&b.f.table->locks[i], layout_token(7, 1));
+	kit_put(&a, "k", "one", 3);
+	kit_finish();
+	kit_put(&a, "k", "two", 3);
+	kit_finish();
+	kit_has_value(&b, "k", "one");
+	kit_remove(&a, "k");
+	kit_finish();
+	kit_order(&b, REPLICA_SEEN, replica_visible(a.replica), 0);
+	kit_has_value(&b, "k", NULL);
+}
+
 static void test_one_message_for_a_poll(void **state)
 {
 	char key[16];
@@ -309,6 +326,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 		CASE(test_only_when_the_backup_has_it),
 		CASE(test_what_is_open_has_no_effect),
+		CASE(test_words_of_a_backup),
 		CASE(test_one_message_for_a_poll),
 		CASE(test_many),
 		CASE(test_a_connection_that_ends),

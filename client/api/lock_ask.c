@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What kvd is asked of a lock: to wait for it, and whether it counts. */
+#include <time.h>
+
+#include "client/api/kvd_lock.h"
+#include "client/op/operation.h"
+#include "client/op/request.h"
+#include "client/session/wait.h"
+
+#define CONFIRM_NS 1000000000ull /* for a primary to have a lease again */
+#define AGAIN_NS 1000000
+
+/* Whether kvd is to be asked again: in a cluster "busy" may mean that it had no lease. */
+static bool may_ask_again(const struct engine *e, const struct outcome *out, uint64_t end_ns)
+{
+	if (out->reply.status != WIRE_EBUSY || !e->table.grant.is_needed || clock_ns() >= end_ns)
+		return false;
+	nanosleep(&(struct timespec){ .tv_nsec = AGAIN_NS }, NULL);
+	return true;
+}
+
+int lock_confirm(struct kvd_session *s)
+{
+	struct engine *e = session_engine(s);
+	const struct wire_request ask = { .op = WIRE_RELEASE, .version = UINT64_MAX };
+	uint64_t end_ns = clock_ns() + CONFIRM_NS;
+	const struct outcome *out;
+	int rc;
+
+	do {
+		struct op *op = op_new(e, &call_class, NULL, 0);
+		rc = request_start(op, &ask, NULL, 0);
+		if (!rc)
+			rc = session_run(s, op, &out);
+	} while (!rc && may_ask_again(e, out, end_ns));
+	if (rc || out->reply.status == WIRE_OK)
+		return rc;
+	if (out->reply.status == WIRE_EBUSY)
+		return err_set(&e->health.err, KVD_EBUSY, "the primary at %s does not reach its backups: "
+			       "it gives no locks", e->health.peer);
+	return request_result(e, 0, out->reply.status);
+}
+
+int lock_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
+{
+	struct engine *e = session_engine(s);
+	const struct wire_request ask = { .op = WIRE_LOCK,
+					  .token = token,
+					  .ttl_ms = (uint64_t)timeout_ms,
+					  .version = stripe };
+	uint64_t end_ns = clock_ns() + (uint64_t)timeout_ms * 1000000;
+	const struct outcome *out;
+	int rc;
+
+	do {
+		struct op *op = op_new(e, &call_class, NULL, 0);
+		op_allow_ms(op, timeout_ms);
+		rc = request_start(op, &ask, NULL, 0);
+		if (!rc)
+			rc = session_run(s, op, &out);
+	} while (!rc && may_ask_again(e, out, end_ns));
+	if (rc || out->reply.status == WIRE_OK)
+		return rc;
+	if (out->reply.status == WIRE_EBUSY)
+		return err_set(&e->health.err, KVD_EBUSY, "the lock was not free within %d ms",
+			       timeout_ms);
+	if (out->reply.status == WIRE_EELSEWHERE)
+		return request_result(e, 0, WIRE_EELSEWHERE);
+	return err_set(&e->health.err, KVD_EPROTOCOL,
+		       "kvd at %s has no locks (its device has no atomics)", e->health.peer);
+}
