@@ -16,22 +16,69 @@ requires_cluster() {
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# start_zookeeper: sets zk_port at first, and zk_pid; again where it was, with what it had.
+# start_zookeeper: sets zk_port at first, zk_pid, and zookeepers; again where it was, with what it had.
 start_zookeeper() {
 	if [ -z "${zk_port-}" ]; then
 		zk_port=$(free_port)
+		zookeepers=127.0.0.1:$zk_port
 		mkdir -p "$tmp/zk"
 		printf 'dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nadmin.enableServer=false\n' \
 			"$tmp/zk" "$zk_port" >"$tmp/zk.cfg"
 	fi
-	start java -Xmx96m -cp $jar org.apache.zookeeper.server.ZooKeeperServerMain "$tmp/zk.cfg" \
-		>>"$tmp/zk.log" 2>&1
+	run_zookeeper "$tmp/zk"
 	zk_pid=$pid
+}
+
+run_zookeeper() {
+	start java -Xmx96m -cp $jar org.apache.zookeeper.server.quorum.QuorumPeerMain "$1.cfg" >>"$1.log" 2>&1
+}
+
+# start_ensemble: a ZooKeeper of three, which goes on without one; sets zookeepers and zk_pids.
+start_ensemble() {
+	local i ports=() all
+	zookeepers='' zk_pids=()
+	for i in 0 1 2 3 4 5 6 7 8; do
+		ports[i]=$(free_port)
+	done
+	for i in 0 1 2; do
+		all="${all-}server.$i=127.0.0.1:${ports[i + 3]}:${ports[i + 6]};127.0.0.1:${ports[i]}
+"
+		zookeepers=$zookeepers${zookeepers:+,}127.0.0.1:${ports[i]}
+	done
+	for i in 0 1 2; do
+		mkdir -p "$tmp/zk$i"
+		echo $i >"$tmp/zk$i/myid"
+		printf 'dataDir=%s\ntickTime=200\ninitLimit=50\nsyncLimit=10\nadmin.enableServer=false\n%s' \
+			"$tmp/zk$i" "$all" >"$tmp/zk$i.cfg"
+		start_server $i
+	done
+}
+
+# start_server I: of the ensemble.
+start_server() {
+	run_zookeeper "$tmp/zk$1"
+	zk_pids[$1]=$pid
+}
+
+kill_server() {
+	kill -KILL "${zk_pids[$1]}"
+	wait_exit "${zk_pids[$1]}"
+}
+
+# zookeeper_leader: sets leader to which server of the ensemble leads.
+zookeeper_leader() {
+	local ports
+	IFS=', ' read -r -a ports <<<"${zookeepers//127.0.0.1:/}"
+	for leader in 0 1 2; do
+		(exec 3<>"/dev/tcp/127.0.0.1/${ports[leader]}" && echo srvr >&3 && timeout 2 cat <&3) 2>/dev/null |
+			grep -q '^Mode: leader' && return
+	done
+	return 1
 }
 
 # start_member N ARG...: sets addr[N], pids[N], logs[N] and names[N].
 start_member() {
-	start_kvd --memory 64M --workers 2 --poll event --cluster "127.0.0.1:$zk_port/test" --cluster-key "$tmp/key" "${@:2}"
+	start_kvd --memory 64M --workers 2 --poll event --cluster "$zookeepers/test" --cluster-key "$tmp/key" "${@:2}"
 	addr[$1]=$KVD_ADDR pids[$1]=$KVD_PID logs[$1]=$kvd_log
 	names[$1]=$(stat cluster.member)
 }
