@@ -127,7 +127,8 @@ enum wire_op {
 			   * reply.word is its status, reply.version and reply.value_bytes are
 			   * what they were; WIRE_NOT_FOUND: it had none and never will;
 			   * WIRE_EBUSY: ask again, that connection is being taken apart;
-			   * WIRE_EUNSUPPORTED: nothing is known of it any more */
+			   * WIRE_EUNSUPPORTED: nothing is known of it any more, but if it was
+			   * sent in the last reply.value_bytes milliseconds: as WIRE_NOT_FOUND */
 	WIRE_TXN = 13,    /* value: `version` times a struct wire_txn, key and value; all or
 			   * nothing; WIRE_CONDITION: reply.value_bytes is which one's check failed */
 	WIRE_INCR = 14,   /* value: struct wire_incr; reply.value_bytes: the new number */

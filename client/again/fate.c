@@ -9,9 +9,12 @@
 #include "client/op/request.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
+#include "common/lease.h"
 
 /* How often a connection may break under the question for a fate. */
 #define ASKS_BROKEN_MAX 10
+
+#define KNOWN_MS_MAX 3600000u /* who says more is not believed */
 
 static int no_answer(struct kvd_session *s, const struct wire_reply *r)
 {
@@ -28,11 +31,25 @@ static uint32_t reign_of(const struct kvd_receipt *receipt)
 	return (uint32_t)(receipt->request >> 32);
 }
 
+/*
+ * A primary that joined, or forgot, does not know all of that reign, but all that was sent in the last
+ * so many milliseconds before its answer.  Of the two clocks one may go slow and the other fast.
+ */
+static bool is_since(const struct sent *sent, const struct wire_reply *r)
+{
+	uint64_t known_ns = r->value_bytes < KNOWN_MS_MAX ? r->value_bytes * 1000000 : 0;
+	uint64_t passed_ns = clock_read_ns(CLOCK_BOOTTIME) - sent->ns;
+
+	return sent->ns && reign_of(&sent->receipt) &&
+	       passed_ns + passed_ns / LEASE_RHO < known_ns - known_ns / LEASE_RHO;
+}
+
 /* One question.  As fate_ask; KVD_EBUSY: kvd wants to be asked again. */
-static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, int *result,
+static int ask_once(struct kvd_session *s, const struct sent *sent, int *result,
 		    struct changed *changed)
 {
 	struct engine *e = session_engine(s);
+	const struct kvd_receipt *receipt = &sent->receipt;
 	const struct wire_request ask = { .op = WIRE_FATE,
 					  .version = receipt->connection,
 					  .value_bytes = (uint32_t)receipt->request,
@@ -53,7 +70,7 @@ static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, in
 	if (rc)
 		return rc;
 	const struct wire_reply *r = &out->reply;
-	if (r->status == WIRE_NOT_FOUND)
+	if (r->status == WIRE_NOT_FOUND || (r->status == WIRE_EUNSUPPORTED && is_since(sent, r)))
 		return KVD_NOT_FOUND;
 	if (r->status != WIRE_OK)
 		return no_answer(s, r);
@@ -62,13 +79,13 @@ static int ask_once(struct kvd_session *s, const struct kvd_receipt *receipt, in
 	return KVD_OK;
 }
 
-int fate_ask_for(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
+int fate_ask_for(struct kvd_session *s, const struct sent *sent, uint64_t deadline_ns,
 		 int *result, struct changed *changed)
 {
 	struct engine *e = session_engine(s);
 
 	for (unsigned broken = 0;;) {
-		int rc = ask_once(s, receipt, result, changed);
+		int rc = ask_once(s, sent, result, changed);
 		if (rc != KVD_EBUSY && rc != KVD_ECONNECT)
 			return rc;
 		/* This one too; a kvd that is gone refuses at once.  Who refers to another one, does not. */
@@ -80,15 +97,15 @@ int fate_ask_for(struct kvd_session *s, const struct kvd_receipt *receipt, uint6
 	}
 }
 
-int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
+int fate_ask(struct kvd_session *s, const struct sent *sent, uint64_t deadline_ns,
 	     int *result, struct changed *changed)
 {
-	int rc = fate_ask_for(s, receipt, deadline_ns, result, changed);
+	int rc = fate_ask_for(s, sent, deadline_ns, result, changed);
 
 	return rc == KVD_EBUSY ? KVD_EUNKNOWN : rc;
 }
 
-bool fate_again(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t deadline_ns,
+bool fate_again(struct kvd_session *s, const struct sent *sent, uint64_t deadline_ns,
 		int *result, struct changed *changed)
 {
 	const struct err why = *session_err(s);

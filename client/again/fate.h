@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/kvd.h"
+#include "client/op/outcome.h"
 
 /* What a change did, as its reply says. */
 struct changed {
@@ -21,14 +21,14 @@ struct changed {
  * KVD_NOT_FOUND: it had no effect and never will; KVD_EUNKNOWN: kvd does not know; other
  * errors: it could not be asked.
  */
-int fate_ask(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
+int fate_ask(struct kvd_session *s, const struct sent *sent, uint64_t deadline_ns,
 	     int *result, struct changed *changed);
 /* The same; KVD_EBUSY: kvd did not know it in time, and may yet. */
-int fate_ask_for(struct kvd_session *s, const struct kvd_receipt *receipt, uint64_t deadline_ns,
+int fate_ask_for(struct kvd_session *s, const struct sent *sent, uint64_t deadline_ns,
 		 int *result, struct changed *changed);
 /* The loop around a change whose answer may be lost, with its *result; true: it had no effect
  * and is to be sent again. */
-bool fate_again(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t deadline_ns,
+bool fate_again(struct kvd_session *s, const struct sent *sent, uint64_t deadline_ns,
 		int *result, struct changed *changed);
 
 #endif

@@ -15,7 +15,7 @@
 static bool settle(struct kvd_session *s, struct op *op)
 {
 	struct changed changed = { 0 };
-	struct kvd_receipt sent = *op_receipt(op);
+	struct sent sent = *op_sent(op);
 	uint64_t deadline_ns = op_deadline_ns(op);
 	int result;
 	int rc = fate_ask_for(s, &sent, deadline_ns, &result, &changed);

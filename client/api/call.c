@@ -149,7 +149,7 @@ int kvd_fate(kvd_session *s, const struct kvd_receipt *receipt, int *result, uin
 	if (rc)
 		return rc;
 	bool outermost = call_begin(t);
-	rc = fate_ask(s, receipt, t->end_ns, result, &changed);
+	rc = fate_ask(s, &(struct sent){ .receipt = *receipt }, t->end_ns, result, &changed);
 	call_end(t, outermost);
 	if (rc == KVD_OK && version)
 		*version = changed.version;

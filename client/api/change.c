@@ -113,7 +113,7 @@ static int check_change(struct kvd_session *s, const struct kvd_change *from, in
 }
 
 static int run_once(struct kvd_session *s, const void *key, size_t key_bytes, const struct ask *ask,
-		    struct changed *changed, struct kvd_receipt *sent)
+		    struct changed *changed, struct sent *sent)
 {
 	const struct outcome *out;
 	int rc = session_begin(s, key, key_bytes);
@@ -135,7 +135,7 @@ static int run(struct kvd_session *s, const void *key, size_t key_bytes, const s
 {
 	struct call_time *t = &session_engine(s)->time;
 	bool outermost = call_begin(t);
-	struct kvd_receipt sent;
+	struct sent sent;
 	int rc;
 
 	do {

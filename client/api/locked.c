@@ -30,7 +30,7 @@ static int lost(struct kvd_session *s, const struct err *why)
 }
 
 /* What became of a change whose answer is lost with the connection. */
-static int lost_change(struct kvd_session *s, const struct kvd_receipt *sent, uint64_t *version)
+static int lost_change(struct kvd_session *s, const struct sent *sent, uint64_t *version)
 {
 	const struct err why = *session_err(s);
 	struct changed changed;
@@ -150,7 +150,7 @@ static int locked_change(kvd_lock_t *l, enum wire_op wire, const void *key, size
 		return rc;
 	rc = session_run(s, op, &out);
 	uint64_t done = out->version;
-	const struct kvd_receipt sent = out->sent;
+	const struct sent sent = out->sent;
 	if (rc == KVD_EUNKNOWN)
 		rc = lost_change(s, &sent, &done);
 	if (rc == KVD_ECONNECT && !lock_is_connected(l)) {

@@ -243,7 +243,7 @@ static size_t build(const struct kvd_txn *t, uint8_t *to)
 }
 
 static int send_once(struct kvd_txn *t, const struct iovec *payload, struct changed *done,
-		     struct kvd_receipt *sent)
+		     struct sent *sent)
 {
 	struct kvd_session *s = t->session;
 	const struct wire_request ask = { .op = WIRE_TXN, .version = t->count };
@@ -269,7 +269,7 @@ static int send_all(struct kvd_txn *t, uint64_t *version)
 	const struct iovec payload = { bytes, build(t, bytes) };
 	bool outermost = call_begin(time);
 	struct changed done;
-	struct kvd_receipt sent;
+	struct sent sent;
 	int rc;
 
 	do {

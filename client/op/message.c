@@ -23,11 +23,11 @@ static void post(struct op *op)
 	op->request_id = op->index + OPS_MAX * ++e->next_request;
 	((struct wire_request *)op->memory->message)->request_id = op->request_id;
 	if (op->class->changes) {
-		op->out.sent = (struct kvd_receipt){ e->table.welcome.instance,
-						     e->table.welcome.connection_id, e->secret,
-						     op->request_id | e->reign << 32 };
+		op->out.sent = (struct sent){ { e->table.welcome.instance,
+						e->table.welcome.connection_id, e->secret,
+						op->request_id | e->reign << 32 }, op->asked_ns };
 		if (e->receipt)
-			*e->receipt = op->out.sent;
+			*e->receipt = op->out.sent.receipt;
 	}
 	op_send(op, op->message_bytes, op->gathers);
 }

@@ -255,7 +255,7 @@ struct op *ops_next_unsettled(const struct engine *e)
 	return NULL;
 }
 
-const struct kvd_receipt *op_receipt(const struct op *op)
+const struct sent *op_sent(const struct op *op)
 {
 	return &op->out.sent;
 }

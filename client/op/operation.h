@@ -13,7 +13,7 @@
 #include "common/err.h"
 
 struct engine;
-struct kvd_receipt;
+struct sent;
 struct op;
 
 #define OPS_MAX 256u /* a power of two; an operation's place in its request ids */
@@ -81,7 +81,7 @@ void ops_drift(struct engine *e);
 bool op_drift(struct op *op);
 
 struct op *ops_next_unsettled(const struct engine *e);
-const struct kvd_receipt *op_receipt(const struct op *op);
+const struct sent *op_sent(const struct op *op);
 uint64_t op_deadline_ns(const struct op *op);
 void op_had_no_effect(struct op *op);
 void op_end_adrift(struct op *op, int result, uint64_t version, size_t value_bytes,

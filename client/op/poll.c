@@ -204,14 +204,35 @@ static bool take_event(struct engine *e)
 	return true;
 }
 
+/*
+ * When the first of what was asked makes a cluster's primary count as silent: UINT64_MAX for never.
+ * It may be frozen, or cut off, and another one serve: who asks elsewhere finds out.  It is asked
+ * again all the same, with twice the patience.
+ */
+static uint64_t silent_ns(const struct engine *e)
+{
+	uint64_t first_ns = UINT64_MAX;
+
+	for (uint32_t i = 0; i < e->depth && e->patience_ns; i++) {
+		const struct op *op = &e->ops[i];
+		/* A long value takes its time. */
+		if (op->phase == PHASE_REPLY && !op->done && !op->value.registered &&
+		    op->sent_ns + e->patience_ns < first_ns)
+			first_ns = op->sent_ns + e->patience_ns;
+	}
+	return first_ns;
+}
+
 static void sleep_until(struct engine *e, uint64_t until_ns)
 {
 	struct pollfd fds[2] = { { .fd = e->comp->fd, .events = POLLIN },
 				 { .fd = e->channel->fd, .events = POLLIN } };
-	uint64_t now = clock_ns();
+	uint64_t now = clock_ns(), silent = silent_ns(e);
 
 	if (e->later_ns && e->later_ns < until_ns)
 		until_ns = e->later_ns;
+	if (silent < until_ns)
+		until_ns = silent;
 	uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
 
 	if (ibv_req_notify_cq(e->cq, 0) || engine_take(e) != 0)
@@ -270,22 +291,13 @@ static void check_deadlines(struct engine *e, uint64_t now)
 	}
 }
 
-/*
- * A cluster's primary that is silent may be frozen, or cut off, and another one serve: who asks
- * elsewhere finds out.  It is asked again all the same, with twice the patience.
- */
 static void check_patience(struct engine *e, uint64_t now)
 {
-	for (uint32_t i = 0; i < e->depth && e->patience_ns && !e->health.broken; i++) {
-		const struct op *op = &e->ops[i];
-		/* A long value takes its time. */
-		if (op->phase != PHASE_REPLY || op->done || op->value.registered ||
-		    now < op->sent_ns + e->patience_ns)
-			continue;
-		e->silences++;
-		e->health.silent = true;
-		health_fail(&e->health, KVD_ECONNECT, "%s is silent", e->health.peer);
-	}
+	if (e->health.broken || now < silent_ns(e))
+		return;
+	e->silences++;
+	e->health.silent = true;
+	health_fail(&e->health, KVD_ECONNECT, "%s is silent", e->health.peer);
 }
 
 /* What no completion tells. */

@@ -16,29 +16,9 @@ ops_least=${KVD_HISTORIES_OPS:-$((rounds * 100))}
 crews=${KVD_HISTORIES_CREWS:-1} seed=${KVD_HISTORIES_SEED:-1}
 kills=0 freezes=0 promotes=0
 
-# The figures of a member, in $figures; false: it does not answer.
-ask() {
-	figures=$("$KVD_BUILD/kvcli" -s "${addr[$1]}" -t 2s stats --json 2>/dev/null | flatten) &&
-		[ -n "$figures" ]
-}
-figure() { awk -v path="cluster.$1" '$1 == path { print $2 }' <<<"$figures"; }
-
-# Sets $primary; $1 is not asked.
-one_serves() {
-	for primary in 1 2 3; do
-		[ $primary != "$1" ] && ask $primary && [ "$(figure state)" = primary ] && return
-	done
-	return 1
-}
-is_whole() { one_serves 0 && [ "$(figure in_sync)" = 3 ]; }
-was_not_primary() { one_serves "$was"; }
-
-# Comes back as another one, empty, where clients know it.
-restart() { start_member "$1" --listen "${addr[$1]}"; }
-
 kill_primary() {
 	kill_member "$was"
-	wait_for was_not_primary || fail "round $round, killed: nobody takes over"
+	wait_for without_was || fail "round $round, killed: nobody takes over"
 	restart "$was"
 	kills=$((kills + 1))
 }
@@ -46,7 +26,7 @@ kill_primary() {
 # Clients go on READing it for a while after the next one serves.
 freeze_primary() {
 	stop_process "${pids[$was]}"
-	wait_for was_not_primary || fail "round $round, frozen: nobody takes over"
+	wait_for without_was || fail "round $round, frozen: nobody takes over"
 	sleep 0.$((RANDOM % 500 + 100)) # at random is what it is about
 	is_stopped "${pids[$was]}" || fail "it proves nothing: the old primary ran"
 	resume_process "${pids[$was]}"

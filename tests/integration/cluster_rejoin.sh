@@ -5,63 +5,21 @@
 # is killed, or stopped, too. Writers know what was acknowledged; all of it is there, at each time, and at
 # the end at the last member.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+. "$KVD_SOURCE/tests/lib/cluster/kit.sh"
 
-jar=/usr/share/java/zookeeper.jar
-requires java python3
-[ -r $jar ] || skip "ZooKeeper's server is not installed (Debian: zookeeper)"
-grep -q '^#define HAVE_ZOOKEEPER 1' "$KVD_BUILD/config.h" || skip "kvd was built without ZooKeeper"
-[ $soft = 1 ] || skip "it is for the software device, yet"
+requires_cluster
 rounds=$(scaled 24 4)
 keys=$(scaled 20000 1000)
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-
-start_zookeeper() {
-	zk_port=$(free_port)
-	mkdir -p "$tmp/zk"
-	printf 'dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nadmin.enableServer=false\n' \
-		"$tmp/zk" "$zk_port" >"$tmp/zk.cfg"
-	start java -Xmx96m -cp $jar org.apache.zookeeper.server.ZooKeeperServerMain "$tmp/zk.cfg" \
-		>"$tmp/zk.log" 2>&1
-}
-
-# start_member N ARG...: sets addr[N], pids[N], logs[N], names[N].
-start_member() {
-	start_kvd --memory 128M --workers 2 --poll event --cluster "127.0.0.1:$zk_port/test$members" \
-		--cluster-key "$tmp/key" "${@:2}"
-	addr[$1]=$KVD_ADDR pids[$1]=$KVD_PID logs[$1]=$kvd_log
-	names[$1]=$(sed -n 's/.*by the name of //p' "$kvd_log")
+# start_one N ARG...: as start_member, in the cluster of so many members; the writers are told where it is.
+start_one() {
+	start_member "$1" --memory 128M --cluster "$zookeepers/test$members" "${@:2}"
 	printf '%s\n' "${addr[@]}" >"$tmp/addresses.new"
 	mv "$tmp/addresses.new" "$tmp/addresses"
 }
 
-# The JSON of a member's part in the cluster.
-cluster_of() {
-	"$KVD_BUILD/kvcli" -s "${addr[$1]}" stats --json 2>/dev/null | tr -d '\n ' |
-		grep -o '"cluster":{[^}]*'
-}
-
-# Sets $primary; $1 is not asked.
-one_is_primary() {
-	local i
-	for ((i = 1; i <= members; i++)); do
-		[ $i = "$1" ] || ! cluster_of $i | grep -q '"state":"primary"' || { primary=$i; return 0; }
-	done
-	return 1
-}
-
-# All are of the set, by the word of the primary.
-is_whole() {
-	local i set
-	one_is_primary 0 || return 1
-	set=$(cluster_of $primary | grep -o '"set":"[^"]*"')
-	for ((i = 1; i <= members; i++)); do
-		case $set in *"${names[$i]}"*) ;; *) return 1 ;; esac
-	done
-}
-
 await_take_over() {
-	wait_for one_is_primary "$victim" || { cat "${logs[@]}"; fail "$1: nobody takes over"; }
+	wait_for one_serves "$victim" || { cat "${logs[@]}"; fail "$1: nobody takes over"; }
 }
 
 await_return() {
@@ -71,18 +29,12 @@ await_return() {
 	alive "$load_pid" || fail "$1: the writers ended: $(cat "$tmp/load.out")"
 }
 
-kill_member() {
-	kill -KILL "${pids[$1]}"
-	wait_exit "${pids[$1]}"
-	check_log "${logs[$1]}"
-}
-
 # By its name, or by another one.
 restart() {
 	if [ $((round % 2)) = 0 ]; then
-		start_member "$1" --cluster-listen "${names[$1]}"
+		start_one "$1" --cluster-listen "${names[$1]}"
 	else
-		start_member "$1"
+		start_one "$1"
 	fi
 }
 
@@ -138,16 +90,14 @@ check_old() {
 	done | cmp - "$tmp/out" || fail "keys of before are lost or others"
 }
 
-made() { "$KVD_BUILD/kvcli" -s "${addr[1]}" cluster init --copies "$members" >"$tmp/out" 2>&1; }
-
 # run_cluster N ROUNDS
 run_cluster() {
 	members=$1 addr=() pids=() logs=() names=()
 	rm -f "$tmp/stop"
 	for ((i = 1; i <= members; i++)); do
-		start_member $i
+		start_one $i
 	done
-	wait_for made || { cat "${logs[@]}"; fail "the cluster can't be made"; }
+	init_cluster "$members"
 	wait_for is_whole || { cat "${logs[@]}"; fail "nobody is primary of all"; }
 	for ((i = 0; i < keys; i++)); do
 		echo "put old$i value$i"
@@ -172,7 +122,7 @@ end_cluster() {
 	while [ $left -gt 1 ]; do
 		victim=$primary
 		kill_member "$victim"
-		addr[$victim]=127.0.0.1:1
+		unset "addr[$victim]"
 		await_take_over "at the end"
 		left=$((left - 1))
 	done
@@ -182,7 +132,6 @@ end_cluster() {
 	[ "$status" = 0 ] || fail "the last member ended with $status"
 }
 
-head -c 32 /dev/urandom | basenc --base64url | tr -d = >"$tmp/key"
 start_zookeeper
 run_cluster 2 "$rounds"
 end_cluster

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
+
 #define SETS 1024u
 #define WAYS 4u
 #define SIZE_MAX_OF_ONE 512u
@@ -19,6 +21,7 @@ struct completions {
 	pthread_mutex_t lock;
 	uint64_t clock;   /* counts notes */
 	uint64_t lacking; /* the latest reign of which something is not known */
+	uint64_t since_ns; /* all that was sent since then is known; CLOCK_BOOTTIME */
 	struct ring *ring[SETS][WAYS];
 };
 
@@ -48,6 +51,7 @@ static void lack(struct completions *c, uint64_t reign)
 {
 	if (reign > c->lacking)
 		c->lacking = reign;
+	c->since_ns = clock_read_ns(CLOCK_BOOTTIME);
 }
 
 /* Secrets are random. */
@@ -140,6 +144,9 @@ enum wire_status completions_find(struct completions *c, const struct completion
 	found = at && look_up(*at, asked->fate.request_id, fate) ? WIRE_OK
 		: asked->reign > c->lacking			 ? WIRE_NOT_FOUND
 								 : WIRE_EUNSUPPORTED;
+	if (found == WIRE_EUNSUPPORTED)
+		*fate = (struct fate){
+			.value_bytes = (clock_read_ns(CLOCK_BOOTTIME) - c->since_ns) / 1000000 };
 	pthread_mutex_unlock(&c->lock);
 	return found;
 }

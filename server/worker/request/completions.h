@@ -30,11 +30,12 @@ void completions_delete(struct completions **completions);
 
 /* The change took effect here. */
 void completions_note(struct completions *c, const struct completion *completion);
-/* Of that reign, and of those before, not all is known. */
+/* Of that reign, and of those before, not all is known that was sent until now. */
 void completions_lack(struct completions *c, uint64_t reign);
 /*
  * Of a change that was asked for in that reign, which is over.  WIRE_OK: *fate; WIRE_NOT_FOUND: it
- * had no effect, and never will; WIRE_EUNSUPPORTED: that is not known.
+ * had no effect, and never will; WIRE_EUNSUPPORTED: that is not known, unless it was sent in the
+ * last fate->value_bytes milliseconds: then it had none either.
  */
 enum wire_status completions_find(struct completions *c, const struct completion *asked,
 				  struct fate *fate);

@@ -65,8 +65,10 @@ static enum wire_status find_in_cluster(struct request *r, uint64_t secret, stru
 	if (found == WIRE_OK || here == WIRE_EUNSUPPORTED)
 		return found;
 	/* It was this one's then, too: what it was answered, but that was unknown. */
+	if (here == WIRE_OK && own.status == WIRE_EUNKNOWN)
+		return found;
 	*fate = own;
-	return here == WIRE_OK && own.status == WIRE_EUNKNOWN ? found : here;
+	return here;
 }
 
 enum request_fate request_fate_of(struct request *r)

@@ -116,3 +116,26 @@ kill_member() {
 	wait_exit "${pids[$1]}"
 	check_log "${logs[$1]}"
 }
+
+# -------------------------------------------------------------------- three that come and go
+# ask_member N: its figures, for of_member NAME; false: it does not answer.
+ask_member() {
+	figures=$("$KVD_BUILD/kvcli" -s "${addr[$1]}" -t 2s stats --json 2>/dev/null | flatten) &&
+		[ -n "$figures" ]
+}
+of_member() { awk -v path="cluster.$1" '$1 == path { print $2 }' <<<"$figures"; }
+
+# one_serves N: sets primary, of all in addr; N, which may be frozen, is not asked.
+one_serves() {
+	for primary in "${!addr[@]}"; do
+		[ "$primary" != "$1" ] && ask_member "$primary" && [ "$(of_member state)" = primary ] && return
+	done
+	return 1
+}
+is_whole() { one_serves 0 && [ "$(of_member in_sync)" = ${#addr[@]} ]; }
+
+# without_was: as one_serves, of all but was.
+without_was() { one_serves "$was"; }
+
+# restart N ARG...: comes back as another one, empty, where clients know it.
+restart() { start_member "$1" --listen "${addr[$1]}" "${@:2}"; }

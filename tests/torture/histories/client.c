@@ -566,8 +566,20 @@ static void do_any(struct me *me)
 		nanosleep(&(struct timespec){ .tv_nsec = (long)(500000 * roll(me, 8)) }, NULL);
 }
 
+/* What an episode that was judged has left is in nobody's way, but takes memory. */
+static void clear_away(struct me *me, unsigned episode)
+{
+	char name[KEY_BYTES];
+
+	me->episode = episode;
+	for (unsigned key = 0; key < KEYS_MAX; key++)
+		kvd_del(me->session, name, key_name(me, key, name));
+}
+
 static void play(struct me *me, unsigned desk)
 {
+	if (desk == 0)
+		clear_away(me, me->board->episode - 1);
 	me->episode = me->board->episode;
 	me->random = (me->board->seed * 1000003 + me->episode) * 31 + desk * 7919 + 1;
 	for (unsigned i = 0; i < 8; i++)

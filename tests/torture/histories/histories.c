@@ -77,7 +77,7 @@ static void begin_episode(struct crew *crew)
 {
 	struct board *board = crew->board;
 
-	board->keys = 2 + (unsigned)roll(crew, 3);
+	board->keys = 2 + (unsigned)roll(crew, KEYS_MAX - 1);
 	board->ops = 4 + (unsigned)roll(crew, 9);
 	for (unsigned c = 0; c < crew->clients; c++)
 		board->desks[c].count = board->desks[c].used = 0;

@@ -11,6 +11,7 @@
 #include "tests/torture/kit.h"
 
 #define CLIENTS_MAX 8
+#define KEYS_MAX 4u             /* of an episode */
 #define NOTES_MAX 64           /* of a client in an episode */
 #define BYTES_MAX (8u << 20)   /* of the values that it notes */
 #define VALUE_BYTES_MAX 131072 /* a large one, and all that is appended in an episode */

@@ -30,6 +30,7 @@ static struct rdma_event_channel *channel;
 /* What kvd says of a former change, and what it was asked since the connection was lost. */
 static enum wire_status fate, refusal;
 static unsigned asked_fate, asked_else;
+static uint64_t known_ms; /* of what was sent since then kvd knows all */
 static struct hash asked_of; /* the key of the last operation that was asked for */
 
 static void answer(struct end *to, const struct wire_request *q)
@@ -37,7 +38,8 @@ static void answer(struct end *to, const struct wire_request *q)
 	if (q->op == WIRE_FATE) {
 		asked_fate++;
 		end_reply(to, (struct wire_reply){ .status = (uint8_t)fate, .version = 9,
-						   .word = WIRE_OK, .bucket = ~0ull }, NULL, 0);
+						   .word = WIRE_OK, .bucket = ~0ull,
+						   .value_bytes = known_ms }, NULL, 0);
 		return;
 	}
 	asked_else++;
@@ -59,6 +61,7 @@ static int set_up(void **state)
 	fate = WIRE_NOT_FOUND;
 	refusal = WIRE_OK;
 	asked_fate = asked_else = 0;
+	known_ms = 0;
 	return 0;
 }
 
@@ -147,6 +150,45 @@ static void test_not_known(void **state)
 	lose();
 	fate = WIRE_EUNSUPPORTED;
 	connect_again();
+	session_resume(&end->session);
+	expect_done(&tag, KVD_EUNKNOWN, 0);
+	assert_int_equal(asked_else, 0);
+}
+
+/* A change of a cluster, of which the next primary does not know all. */
+static void lose_in_cluster(char *tag)
+{
+	e->table.grant.is_needed = true;
+	e->reign = 3;
+	submit(tag);
+	lose();
+	fate = WIRE_EUNSUPPORTED;
+	connect_again();
+}
+
+/* It knows all that was sent since then: the change was not there. */
+static void test_sent_since(void **state)
+{
+	char tag;
+
+	(void)state;
+	known_ms = 60000;
+	lose_in_cluster(&tag);
+	session_resume(&end->session);
+	expect_done(&tag, KVD_OK, 7);
+	assert_int_equal(asked_else, 1);
+}
+
+static void test_sent_before(void **state)
+{
+	uint64_t begin_ns = clock_read_ns(CLOCK_BOOTTIME);
+	char tag;
+
+	(void)state;
+	known_ms = 20;
+	lose_in_cluster(&tag);
+	while (clock_read_ns(CLOCK_BOOTTIME) < begin_ns + 17000000) /* and what clocks may err */
+		;
 	session_resume(&end->session);
 	expect_done(&tag, KVD_EUNKNOWN, 0);
 	assert_int_equal(asked_else, 0);
@@ -292,6 +334,8 @@ int main(void)
 		TEST(test_had_no_effect),
 		TEST(test_had_an_effect),
 		TEST(test_not_known),
+		TEST(test_sent_since),
+		TEST(test_sent_before),
 		TEST(test_get),
 		TEST(test_other_seed),
 		TEST(test_completed),

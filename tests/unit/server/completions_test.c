@@ -72,6 +72,21 @@ static void test_lack(void **state)
 	assert_int_equal(find(9, SECRET, 6, 1, &fate), WIRE_NOT_FOUND);
 }
 
+/* But what was sent since then: the time is told, and begins anew with what is forgotten. */
+static void test_since(void **state)
+{
+	struct fate fate;
+
+	(void)state;
+	completions_lack(c, 5);
+	do
+		assert_int_equal(find(9, SECRET, 5, 1, &fate), WIRE_EUNSUPPORTED);
+	while (fate.value_bytes < 20);
+	completions_lack(c, 3);
+	assert_int_equal(find(9, SECRET, 5, 1, &fate), WIRE_EUNSUPPORTED);
+	assert_in_range(fate.value_bytes, 0, 19);
+}
+
 /* Who is forgotten for want of room is not told that nothing happened. */
 static void test_forgotten(void **state)
 {
@@ -91,6 +106,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_found, begin, finish),
 		cmocka_unit_test_setup_teardown(test_lack, begin, finish),
+		cmocka_unit_test_setup_teardown(test_since, begin, finish),
 		cmocka_unit_test_setup_teardown(test_forgotten, begin, finish),
 	};
 
