@@ -108,10 +108,11 @@ static void test_a_backup(void **state)
 {
 	struct side b;
 	struct record a = record(1, 0, 2), c = record(2, 1, 1), d = record(3, 3, 1), again = c;
+	struct record e = record(4, 0, 1), late = record(5, 3, 1);
 
 	(void)state;
 	begin(&b, RECORDS_BACKUP, 0);
-	a.number = 1, c.number = again.number = 2, d.number = 3;
+	a.number = 1, c.number = again.number = late.number = 2, d.number = 3, e.number = 4;
 	assert_int_equal(records_take(&b.rs, 1, &a), RECORDS_TAKEN);
 	EXPECT(b, "");
 	assert_int_equal(records_take(&b.rs, 1, &c), RECORDS_TAKEN);
@@ -128,6 +129,11 @@ static void test_a_backup(void **state)
 	assert_int_equal(records_take(&b.rs, 2, &d), RECORDS_REFUSED); /* no beginning yet */
 	records_ready(&b.rs);
 	assert_int_equal(records_take(&b.rs, 2, &d), RECORDS_TAKEN);
+	/* Of an earlier epoch; one that comes again behind a later one of its stripe. */
+	assert_int_equal(records_take(&b.rs, 1, &e), RECORDS_REFUSED);
+	assert_int_equal(records_take(&b.rs, 2, &late), RECORDS_HAD);
+	records_seen(&b.rs, 2, 3);
+	EXPECT(b, "+3");
 }
 
 /* B has open what the new primary has open, has applied, and does not know. */
