@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* kvbench raw. */
+#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +16,14 @@
 #include "bench/format/outfile.h"
 #include "bench/raw/peer.h"
 #include "bench/raw/raw.h"
+#include "bench/raw/relay.h"
 #include "bench/run/options.h"
 #include "client/kvd.h"
 #include "common/opt.h"
 
 #define SIZES_MAX 64
-#define SIZE_MAX_BYTES (256ull << 20)
+#define SIZE_MAX_BYTES (256ll << 20)
+#define CPUS_MAX (2 + RAWRELAY_MAX)
 
 static struct {
 	const char *server; /* NULL: a peer of our own */
@@ -28,7 +33,10 @@ static struct {
 	const char *size, *op; /* taken out before */
 	uint64_t region_bytes;
 	uint64_t inline_bytes;
+	int relay;
+	struct rawend_legs legs;
 	int depth, batch, signal, poll;
+	const char *cpus_text;
 	const char *json_path;
 	bool help;
 
@@ -36,6 +44,8 @@ static struct {
 	unsigned size_count;
 	bool ops[RAW_OPS];
 	double seconds;
+	int cpus[CPUS_MAX]; /* of this process, of the peer, of those that it forwards to */
+	unsigned cpu_count; /* 0: any */
 } o;
 
 static const char *const polls[] = { "busy", "event", NULL };
@@ -48,6 +58,15 @@ static const struct opt table[] = {
 	  "READ, WRITE, CAS, ...; may be given many times (all)" },
 	{ "duration", 0, OPT_TIME, &o.seconds, 0, OPTIONS_SECONDS_MAX, NULL, "S",
 	  "of each figure (500ms)" },
+	{ .name = "", .help = "EXCHANGE:" },
+	{ "relay", 0, OPT_INT, &o.relay, 1, RAWRELAY_MAX, NULL, "N",
+	  "the peer forwards it to N others, awaits them, then answers" },
+	{ "record", 0, OPT_SIZE, &o.legs.record_bytes, 1, SIZE_MAX_BYTES, NULL, "SIZE",
+	  "bytes of what it forwards (those of the message)" },
+	{ "ack", 0, OPT_SIZE, &o.legs.ack_bytes, 1, SIZE_MAX_BYTES, NULL, "SIZE",
+	  "bytes of the others' answers to it (the same)" },
+	{ "answer", 0, OPT_SIZE, &o.legs.answer_bytes, 1, SIZE_MAX_BYTES, NULL, "SIZE",
+	  "bytes of the peer's own answer (the same)" },
 	{ .name = "", .help = "With whom:" },
 	{ "server", 's', OPT_STRING, &o.server, 0, 0, NULL, "ADDR:PORT",
 	  "a kvbench raw --listen (a process of its own)" },
@@ -69,6 +88,8 @@ static const struct opt table[] = {
 	{ "signal", 0, OPT_INT, &o.signal, 1, RAW_DEPTH_MAX, NULL, "N",
 	  "signal every so many, for the rate (1)" },
 	{ "poll", 0, OPT_CHOICE, &o.poll, 0, 0, polls, "busy|event", "how to wait, on both sides" },
+	{ "cpus", 0, OPT_STRING, &o.cpus_text, 0, 0, NULL, "N,N,...",
+	  "the processor of kvbench, of the peer, of each other (any)" },
 	{ .name = "", .help = "Reports:" },
 	{ "json", 0, OPT_STRING, &o.json_path, 0, 0, NULL, "FILE", "everything, as JSON" },
 	{ "help", 'h', OPT_FLAG, &o.help, 0, 0, NULL, NULL, "this list" },
@@ -81,7 +102,7 @@ static int add_size(const char *text, struct err *err)
 {
 	uint64_t bytes;
 
-	if (!opt_parse_size(text, &bytes) || bytes == 0 || bytes > SIZE_MAX_BYTES)
+	if (!opt_parse_size(text, &bytes) || bytes == 0 || bytes > (uint64_t)SIZE_MAX_BYTES)
 		return err_set(err, -1, "--size: '%s' is not a size from 1 to 256M", text);
 	if (o.size_count == SIZES_MAX)
 		return err_set(err, -1, "--size: more than %d", SIZES_MAX);
@@ -98,7 +119,7 @@ static int add_op(const char *text, struct err *err)
 		}
 	}
 	return err_set(err, -1, "--op: '%s' is none of READ, WRITE, WRITE_WITH_IMM, CAS, FADD, SEND, "
-		       "SEND_WITH_IMM", text);
+		       "SEND_WITH_IMM, EXCHANGE", text);
 }
 
 static int take_repeated(void *arg, const char *name, const char *value, struct err *err)
@@ -125,9 +146,43 @@ static void complete_lists(void)
 	for (int i = 0; i < RAW_OPS; i++)
 		any |= o.ops[i];
 	for (int i = 0; i < RAW_OPS && !any; i++)
-		o.ops[i] = true;
+		o.ops[i] = i != RAW_EXCHANGE || o.relay > 0;
 	if (o.size_count == 0)
 		o.sizes[o.size_count++] = 64;
+}
+
+/* One for each process of this one's. */
+static int parse_cpus(struct err *err)
+{
+	unsigned want = o.server != NULL || o.listen != NULL ? 1 : 2 + (unsigned)o.relay;
+	const char *at = o.cpus_text;
+
+	while (at != NULL && o.cpu_count < CPUS_MAX) {
+		char *end;
+		long cpu = strtol(at, &end, 10);
+		if (end == at || cpu < 0 || cpu >= CPU_SETSIZE || (*end != ',' && *end != '\0'))
+			break;
+		o.cpus[o.cpu_count++] = (int)cpu;
+		at = *end == ',' ? end + 1 : NULL;
+	}
+	if (at != NULL || (o.cpus_text != NULL && o.cpu_count != want))
+		return err_set(err, -1, "--cpus: '%s' is not %u number%s of processors, one for each "
+			       "process", o.cpus_text, want, want == 1 ? "" : "s");
+	return 0;
+}
+
+static int check_exchange(struct err *err)
+{
+	const struct rawend_legs *legs = &o.legs;
+
+	if (o.relay > 0 && (o.server != NULL || o.listen != NULL))
+		return err_set(err, -1, "--relay is for processes of kvbench's own, without --server "
+			       "and --listen");
+	if (o.relay == 0 && o.ops[RAW_EXCHANGE])
+		return err_set(err, -1, "--op EXCHANGE needs --relay");
+	if (o.relay == 0 && (legs->record_bytes || legs->ack_bytes || legs->answer_bytes))
+		return err_set(err, -1, "--record, --ack and --answer are of an exchange: with --relay");
+	return 0;
 }
 
 static int parse(int argc, char **argv, struct err *err)
@@ -147,6 +202,8 @@ static int parse(int argc, char **argv, struct err *err)
 		return err_set(err, -1, "--depth: must be at least --batch, and twice --signal");
 	if (o.listen != NULL && o.server != NULL)
 		return err_set(err, -1, "--listen and --server exclude each other");
+	if (check_exchange(err) < 0 || parse_cpus(err) < 0)
+		return -1;
 	complete_lists();
 	return 0;
 }
@@ -170,10 +227,13 @@ static void print_figure(const struct raw_figure *f)
 {
 	const struct histogram *h = &f->latency;
 
-	printf("%-15s %9" PRIu64 "  %9.3f %9.3f %9.3f %9.3f  %12.0f %9.1f\n", raw_names[f->op],
-	       f->bytes, us(histogram_mean(h)), us((double)histogram_percentile(h, 50)),
-	       us((double)histogram_percentile(h, 99)), us((double)histogram_percentile(h, 99.9)),
-	       f->per_second, f->per_second * (double)f->bytes / 1e6);
+	printf("%-15s %9" PRIu64 "  %9.3f %9.3f %9.3f %9.3f", raw_names[f->op], f->bytes,
+	       us(histogram_mean(h)), us((double)histogram_percentile(h, 50)),
+	       us((double)histogram_percentile(h, 99)), us((double)histogram_percentile(h, 99.9)));
+	if (isnan(f->per_second))
+		printf("  %12s %9s\n", "-", "-");
+	else
+		printf("  %12.0f %9.1f\n", f->per_second, f->per_second * (double)f->bytes / 1e6);
 	fflush(stdout);
 }
 
@@ -207,6 +267,11 @@ static void json_head(struct json *j, const struct device *device)
 	json_count(j, "batch", (uint64_t)o.batch);
 	json_count(j, "signal", (uint64_t)o.signal);
 	json_string(j, "poll", polls[o.poll]);
+	json_string(j, "cpus", o.cpus_text != NULL ? o.cpus_text : "any");
+	json_count(j, "relay", (uint64_t)o.relay);
+	json_count(j, "record_bytes", o.legs.record_bytes);
+	json_count(j, "ack_bytes", o.legs.ack_bytes);
+	json_count(j, "answer_bytes", o.legs.answer_bytes);
 	json_real(j, "seconds", o.seconds, 3);
 	json_close(j, '{');
 	json_string(j, "device", device->line);
@@ -267,9 +332,40 @@ static int measure_to_files(struct raw_config *config, struct err *err)
 	return rc;
 }
 
+/* This process, and those that it forks from now on, run where the i-th is to. */
+static int move_to(unsigned i, struct err *err)
+{
+	cpu_set_t set;
+
+	if (i >= o.cpu_count)
+		return 0;
+	CPU_ZERO(&set);
+	CPU_SET((size_t)o.cpus[i], &set);
+	if (sched_setaffinity(0, sizeof set, &set) == 0)
+		return 0;
+	return err_set_errno(err, -1, errno, "--cpus: can't run on processor %d", o.cpus[i]);
+}
+
+/* The peer, or where it is one of our own all of them, those that it forwards to first. */
+static int begin_peers(struct rawpeer *peers, struct addr *addr, struct err *err)
+{
+	struct rawrelay_to to = { .count = 0 };
+
+	for (; to.count < (unsigned)o.relay; to.count++) {
+		if (move_to(2 + to.count, err) < 0 ||
+		    rawpeer_begin(&peers[1 + to.count], NULL, o.address, o.device, NULL,
+				  &to.addr[to.count], err) < 0)
+			return -1;
+	}
+	if (move_to(1, err) < 0 ||
+	    rawpeer_begin(&peers[0], o.server, o.address, o.device, &to, addr, err) < 0)
+		return -1;
+	return move_to(0, err);
+}
+
 static int run(struct err *err)
 {
-	struct rawpeer peer = { 0 };
+	struct rawpeer peers[1 + RAWRELAY_MAX] = { { 0 } };
 	struct device device;
 	struct raw_config config = {
 		.device = &device,
@@ -279,16 +375,18 @@ static int run(struct err *err)
 		.batch = (uint32_t)o.batch,
 		.signal = (uint32_t)o.signal,
 		.events = o.poll == 1,
+		.legs = o.legs,
 		.seconds = o.seconds,
 	};
 	int rc;
 
-	if (rawpeer_begin(&peer, o.server, o.address, o.device, &config.addr, err) < 0)
-		return -1;
-	rc = device_choose(&device, o.device, &config.addr, err);
+	rc = begin_peers(peers, &config.addr, err);
+	if (rc == 0)
+		rc = device_choose(&device, o.device, &config.addr, err);
 	if (rc == 0)
 		rc = measure_to_files(&config, err);
-	rawpeer_end(&peer);
+	for (unsigned i = 0; i < 1 + RAWRELAY_MAX; i++)
+		rawpeer_end(&peers[i]);
 	return rc;
 }
 
@@ -300,7 +398,9 @@ static int serve(struct err *err)
 		return -1;
 	if (strchr(o.listen, ':') == NULL)
 		addr_set_port(&addr, 0);
-	return rawpeer_serve(o.device, &addr, STDOUT_FILENO, err);
+	if (move_to(0, err) < 0)
+		return -1;
+	return rawpeer_serve(o.device, &addr, NULL, STDOUT_FILENO, err);
 }
 
 int command_raw(int argc, char **argv)

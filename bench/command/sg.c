@@ -402,7 +402,7 @@ static int run(struct err *err)
 	struct addr addr;
 	int rc;
 
-	if (rawpeer_begin(&peer, o.server, o.address, o.device, &addr, err) < 0)
+	if (rawpeer_begin(&peer, o.server, o.address, o.device, NULL, &addr, err) < 0)
 		return -1;
 	rc = device_choose(&device, o.device, &addr, err);
 	if (rc == 0)

@@ -12,8 +12,10 @@
 
 #define RD_ATOM_MAX 16
 
-/* Empty polls before the core is lent to somebody else. */
+/* Empty polls before the core is lent to somebody else, and between two looks at the
+ * connection. */
 #define EMPTY_POLLS 64
+#define LOOK_EVERY 4096u
 
 static bool set_nonblocking(int fd)
 {
@@ -206,7 +208,7 @@ static int greet(struct rawend *e, const struct addr *addr, enum rawend_mode mod
 	struct rawend_hello hello = {
 		.magic = RAWEND_MAGIC, .version = RAWEND_VERSION, .mode = (uint8_t)mode,
 		.events = e->config.events, .region_bytes = e->config.region_bytes,
-		.message_bytes_max = e->config.recv_bytes,
+		.message_bytes_max = e->config.recv_bytes, .legs = e->config.legs,
 	};
 	struct rawend_welcome welcome = { 0 };
 	struct rdma_conn_param param;
@@ -241,33 +243,81 @@ int rawend_connect(struct rawend *e, struct device *device, const struct addr *a
 
 /* --------------------------------------------------------------- completions */
 
-static int check(const struct ibv_wc *wc, int n, struct err *err)
+/* Whether the peer closed the connection, or does within timeout_ms. */
+static bool is_closed(struct rawend *e, int timeout_ms)
+{
+	struct rdma_cm_event *event = NULL;
+	bool closed;
+
+	if (e->channel != NULL)
+		event = rawend_event(e->verbs, e->channel, timeout_ms);
+	if (event == NULL)
+		return false;
+	closed = event->event == RDMA_CM_EVENT_DISCONNECTED;
+	e->verbs->ack_cm_event(event);
+	return closed;
+}
+
+static int closed_by_peer(struct err *err)
+{
+	return err_set(err, -1, "the peer closed the connection, or its process is gone");
+}
+
+/*
+ * Where the connection is about to end, that is why one failed.
+ * UNTESTED: the software device tells of the end before a work request fails of it.
+ */
+static int check(struct rawend *e, const struct ibv_wc *wc, int n, struct err *err)
 {
 	for (int i = 0; i < n; i++) {
-		if (wc[i].status != IBV_WC_SUCCESS)
-			return err_set(err, -1, "a work request failed: %s (vendor error 0x%x)",
-				       ibv_wc_status_str(wc[i].status), wc[i].vendor_err);
+		if (wc[i].status == IBV_WC_SUCCESS)
+			continue;
+		if (is_closed(e, 1000))
+			return closed_by_peer(err);
+		return err_set(err, -1, "a work request failed: %s (vendor error 0x%x)",
+			       ibv_wc_status_str(wc[i].status), wc[i].vendor_err);
 	}
 	return n;
 }
 
-/* Sleeps until the completion queue has something, for up to a second. */
-static void sleep_for_event(struct rawend *e)
+/* Sleeps until the completion queue has something, or the connection's channel (true),
+ * for up to a second. */
+static bool sleep_for_event(struct rawend *e)
 {
-	struct pollfd fd = { .fd = e->comp->fd, .events = POLLIN };
+	struct pollfd fds[2] = { { .fd = e->comp->fd, .events = POLLIN },
+				 { .fd = e->channel != NULL ? e->channel->fd : -1,
+				   .events = POLLIN } };
 	struct ibv_cq *cq;
 	void *context;
 
-	if (poll(&fd, 1, 1000) <= 0 || e->verbs->get_cq_event(e->comp, &cq, &context) != 0)
-		return;
-	if (++e->events == 64) {
+	if (poll(fds, 2, 1000) <= 0)
+		return false;
+	if ((fds[0].revents & POLLIN) && e->verbs->get_cq_event(e->comp, &cq, &context) == 0 &&
+	    ++e->events == 64) {
 		e->verbs->ack_cq_events(e->cq, e->events);
 		e->events = 0;
 	}
+	return fds[1].revents & POLLIN;
+}
+
+/* Between two polls in vain; whether it is time to look at the connection. */
+static bool idle(struct rawend *e, unsigned empty, bool *armed)
+{
+	bool look = false;
+
+	if (!e->config.events) {
+		sched_yield();
+		return empty % LOOK_EVERY == 0;
+	}
+	if (*armed)
+		look = sleep_for_event(e);
+	*armed = ibv_req_notify_cq(e->cq, 0) == 0;
+	return look;
 }
 
 int rawend_wait(struct rawend *e, struct ibv_wc *wc, int max, struct err *err)
 {
+	uint64_t timeout_ms = e->config.timeout_ms != 0 ? e->config.timeout_ms : RAWEND_TIMEOUT_MS;
 	uint64_t deadline = 0;
 	bool armed = false;
 
@@ -276,19 +326,15 @@ int rawend_wait(struct rawend *e, struct ibv_wc *wc, int max, struct err *err)
 		if (n < 0)
 			return err_set(err, -1, "polling the completion queue failed");
 		if (n > 0)
-			return check(wc, n, err);
-		if (e->config.events && armed)
-			sleep_for_event(e);
-		if (e->config.events)
-			armed = ibv_req_notify_cq(e->cq, 0) == 0;
+			return check(e, wc, n, err);
 		if (!e->config.events && empty % EMPTY_POLLS != 0)
 			continue;
-		if (!e->config.events)
-			sched_yield();
+		if (idle(e, empty, &armed) && is_closed(e, 0))
+			return closed_by_peer(err);
 		if (deadline == 0)
-			deadline = stopwatch_ns() + RAWEND_TIMEOUT_MS * 1000000ull;
+			deadline = stopwatch_ns() + timeout_ms * 1000000;
 		else if (stopwatch_ns() > deadline)
 			return err_set(err, -1, "no completion within %d s; is the peer there?",
-				       RAWEND_TIMEOUT_MS / 1000);
+				       (int)(timeout_ms / 1000));
 	}
 }

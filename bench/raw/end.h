@@ -10,6 +10,7 @@
 #ifndef BENCH_RAW_END_H
 #define BENCH_RAW_END_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,14 +25,22 @@
 /* What the answering end does. */
 enum rawend_mode {
 	RAWEND_PASSIVE, /* nothing: READ, WRITE and atomics need nobody */
-	RAWEND_ECHO,    /* answers each message with one of the same length */
+	RAWEND_ECHO,    /* answers each message */
 	RAWEND_SINK,    /* takes messages, and grants credits for more */
+	RAWEND_RELAY,   /* answers each message once others have answered it (relay.h) */
 	RAWEND_MODES
 };
 
 /* Receives that a sink keeps posted; it grants a fourth of them at a time. */
 #define RAWEND_SINK_RECEIVES 256u
 #define RAWEND_CREDIT (RAWEND_SINK_RECEIVES / 4)
+
+/* Lengths of an exchange's other messages. */
+struct rawend_legs {
+	uint64_t record_bytes; /* RAWEND_RELAY: of what is forwarded */
+	uint64_t ack_bytes;    /* and of the answer to that */
+	uint64_t answer_bytes; /* of the answer; 0: as long as the message */
+};
 
 /* Private data of the connection request and of its answer. */
 struct rawend_hello {
@@ -41,7 +50,9 @@ struct rawend_hello {
 	uint8_t events; /* sleep for completions rather than poll */
 	uint64_t region_bytes;
 	uint64_t message_bytes_max;
+	struct rawend_legs legs;
 };
+static_assert(sizeof(struct rawend_hello) <= 56, "what rdma_cm takes with a request");
 
 struct rawend_welcome {
 	uint32_t magic;
@@ -50,7 +61,7 @@ struct rawend_welcome {
 };
 
 #define RAWEND_MAGIC 0x3157424bu /* "KBW1" */
-#define RAWEND_VERSION 1u
+#define RAWEND_VERSION 2u
 #define RAWEND_REGION_BYTES_MAX (1ull << 30)
 
 /* How an end is to be made. */
@@ -63,6 +74,8 @@ struct rawend_config {
 	uint32_t inline_bytes;
 	bool events;
 	int access; /* IBV_ACCESS_REMOTE_* of the region and the queue pair */
+	struct rawend_legs legs; /* that the peer is asked for */
+	uint32_t timeout_ms;     /* of rawend_wait(); 0: RAWEND_TIMEOUT_MS */
 };
 
 struct rawend {
@@ -100,7 +113,8 @@ void rawend_clear(struct rawend *e);
 int rawend_post_receive(struct rawend *e);
 
 /* Takes up to `max` completions, waiting for one at least (polling or by events)
- * for RAWEND_TIMEOUT_MS.  The count, or -1 with err: none came, or one failed. */
+ * until its time-out.  The count, or -1 with err: none came, one failed, or the peer
+ * closed the connection, of an end that rawend_connect() made. */
 int rawend_wait(struct rawend *e, struct ibv_wc *wc, int max, struct err *err);
 
 /* The next event of the channel within timeout_ms, or NULL; acknowledge it. */

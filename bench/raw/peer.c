@@ -30,18 +30,23 @@ struct peer {
 	struct rdma_cm_id *listener;
 	struct rawend end;
 	bool connected;
+	bool gave_up; /* the connection is to end */
 	enum rawend_mode mode;
+	uint32_t answer_bytes; /* 0: as many as the message has */
+	struct rawrelay relay;
 	uint64_t sent, received;
 };
 
 /* ---------------------------------------------------------------- connection */
 
-static bool is_sane(const struct rawend_hello *hello)
+static bool is_sane(const struct peer *p, const struct rawend_hello *hello)
 {
 	return hello->magic == RAWEND_MAGIC && hello->version == RAWEND_VERSION &&
 	       hello->mode < RAWEND_MODES && hello->region_bytes >= 8 &&
 	       hello->region_bytes <= RAWEND_REGION_BYTES_MAX &&
-	       hello->message_bytes_max <= RAWEND_REGION_BYTES_MAX;
+	       hello->message_bytes_max <= RAWEND_REGION_BYTES_MAX &&
+	       hello->legs.answer_bytes <= hello->message_bytes_max &&
+	       (hello->mode != RAWEND_RELAY || rawrelay_may(&p->relay, &hello->legs));
 }
 
 static int accept_end(struct peer *p, const struct rawend_hello *hello,
@@ -52,7 +57,8 @@ static int accept_end(struct peer *p, const struct rawend_hello *hello,
 		.region_bytes = hello->region_bytes,
 		.send_depth = SEND_DEPTH,
 		.send_sge = 1,
-		.recv_depth = hello->mode == RAWEND_ECHO ? ECHO_RECEIVES : RAWEND_SINK_RECEIVES,
+		.recv_depth = hello->mode == RAWEND_ECHO || hello->mode == RAWEND_RELAY ?
+				      ECHO_RECEIVES : RAWEND_SINK_RECEIVES,
 		.recv_bytes = hello->message_bytes_max,
 		.inline_bytes = 256,
 		.events = hello->events,
@@ -76,6 +82,13 @@ static int accept_end(struct peer *p, const struct rawend_hello *hello,
 	return 0;
 }
 
+static void leave(struct peer *p)
+{
+	rawend_clear(&p->end);
+	rawrelay_clear(&p->relay);
+	p->connected = p->gave_up = false;
+}
+
 static void refuse(struct peer *p, struct rdma_cm_id *id)
 {
 	p->device.verbs->reject(id, NULL, 0);
@@ -93,17 +106,25 @@ static void requested(struct peer *p, struct rdma_cm_event *event)
 	memset(&hello, 0, sizeof hello);
 	if (asked->private_data != NULL && asked->private_data_len >= sizeof hello)
 		memcpy(&hello, asked->private_data, sizeof hello);
-	if (p->connected || !is_sane(&hello)) {
+	if (p->connected || !is_sane(p, &hello)) {
+		refuse(p, id);
+		return;
+	}
+	if (hello.mode == RAWEND_RELAY &&
+	    rawrelay_connect(&p->relay, &p->device, &hello, &err) < 0) {
+		fprintf(stderr, "kvbench: no connection: %s\n", err.text);
+		rawrelay_clear(&p->relay);
 		refuse(p, id);
 		return;
 	}
 	p->end = (struct rawend){ .verbs = p->device.verbs, .id = id };
 	p->mode = (enum rawend_mode)hello.mode;
+	p->answer_bytes = (uint32_t)hello.legs.answer_bytes;
 	p->sent = p->received = 0;
 	p->connected = accept_end(p, &hello, asked, &err) == 0;
 	if (!p->connected) {
 		fprintf(stderr, "kvbench: no connection: %s\n", err.text);
-		rawend_clear(&p->end);
+		leave(p);
 	}
 }
 
@@ -121,10 +142,8 @@ static void take_event(struct peer *p, int timeout_ms)
 		 event->event == RDMA_CM_EVENT_CONNECT_ERROR ||
 		 event->event == RDMA_CM_EVENT_UNREACHABLE);
 	p->device.verbs->ack_cm_event(event);
-	if (ended) {
-		rawend_clear(&p->end);
-		p->connected = false;
-	}
+	if (ended)
+		leave(p);
 }
 
 /* ------------------------------------------------------------------ messages */
@@ -145,14 +164,29 @@ static int send_message(struct peer *p, uint32_t bytes, bool with_imm)
 	return ibv_post_send(e->qp, &wr, &bad);
 }
 
+/* 0, or not: one of the others is gone, and so is what the client asked for. */
+static int forward(struct peer *p)
+{
+	struct err err = { "" };
+
+	if (rawrelay_forward(&p->relay, &err) == 0)
+		return 0;
+	fprintf(stderr, "kvbench: %s\n", err.text);
+	p->gave_up = true;
+	return -1;
+}
+
 static int received(struct peer *p, const struct ibv_wc *wc)
 {
 	bool with_imm = wc->wc_flags & IBV_WC_WITH_IMM;
+	uint32_t answer_bytes = p->answer_bytes != 0 ? p->answer_bytes : wc->byte_len;
 	int rc = 0;
 
 	p->received++;
-	if (p->mode == RAWEND_ECHO)
-		rc = send_message(p, wc->byte_len, with_imm);
+	if (p->mode == RAWEND_RELAY)
+		rc = forward(p);
+	if (rc == 0 && (p->mode == RAWEND_ECHO || p->mode == RAWEND_RELAY))
+		rc = send_message(p, answer_bytes, with_imm);
 	if (rc == 0)
 		rc = rawend_post_receive(&p->end);
 	if (rc == 0 && p->mode == RAWEND_SINK && p->received % RAWEND_CREDIT == 0)
@@ -197,6 +231,10 @@ static void serve_connection(struct peer *p)
 
 	for (unsigned empty = 1; p->connected; empty++) {
 		int n = take_completions(p);
+		if (p->gave_up) {
+			leave(p);
+			return;
+		}
 		if (n < 0) {
 			/* Its end is on the way. */
 			take_event(p, 1000);
@@ -233,13 +271,16 @@ static int listen_at(struct peer *p, struct addr *addr, struct err *err)
 	return 0;
 }
 
-int rawpeer_serve(const char *device, const struct addr *addr, int tell, struct err *err)
+int rawpeer_serve(const char *device, const struct addr *addr, const struct rawrelay_to *to,
+		  int tell, struct err *err)
 {
 	struct peer *p = calloc(1, sizeof *p);
 	struct addr at = *addr;
 
 	if (p == NULL)
 		return err_set(err, -1, "out of memory");
+	if (to != NULL)
+		p->relay.to = *to;
 	if (device_choose(&p->device, device, addr, err) < 0 || listen_at(p, &at, err) < 0) {
 		dprintf(tell, "! %s\n", err->text);
 		free(p);
@@ -256,13 +297,14 @@ int rawpeer_serve(const char *device, const struct addr *addr, int tell, struct 
 
 /* ------------------------------------------------------------------- a process */
 
-static void child_main(const char *device, const struct addr *addr, int tell)
+static void child_main(const char *device, const struct addr *addr, const struct rawrelay_to *to,
+		       int tell)
 {
 	struct err err;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGINT, SIG_IGN); /* the parent ends it */
-	rawpeer_serve(device, addr, tell, &err);
+	rawpeer_serve(device, addr, to, tell, &err);
 	_exit(1);
 }
 
@@ -285,7 +327,8 @@ static int learn_address(int from, struct addr *addr, struct err *err)
 }
 
 /* A process of our own, which serves; *addr is where it listens. */
-static int fork_peer(struct rawpeer *peer, const char *device, struct addr *addr, struct err *err)
+static int fork_peer(struct rawpeer *peer, const char *device, const struct rawrelay_to *to,
+		     struct addr *addr, struct err *err)
 {
 	int ends[2];
 
@@ -301,7 +344,7 @@ static int fork_peer(struct rawpeer *peer, const char *device, struct addr *addr
 	}
 	if (peer->pid == 0) {
 		close(ends[0]);
-		child_main(device, addr, ends[1]);
+		child_main(device, addr, to, ends[1]);
 	}
 	close(ends[1]);
 	if (learn_address(ends[0], addr, err) < 0) {
@@ -312,14 +355,15 @@ static int fork_peer(struct rawpeer *peer, const char *device, struct addr *addr
 }
 
 int rawpeer_begin(struct rawpeer *peer, const char *server, const char *address,
-		  const char *device, struct addr *addr, struct err *err)
+		  const char *device, const struct rawrelay_to *to, struct addr *addr,
+		  struct err *err)
 {
 	if (addr_parse(addr, server != NULL ? server : address, err) < 0)
 		return -1;
 	if (server != NULL)
 		return 0;
 	addr_set_port(addr, 0);
-	return fork_peer(peer, device, addr, err);
+	return fork_peer(peer, device, to, addr, err);
 }
 
 void rawpeer_end(struct rawpeer *peer)

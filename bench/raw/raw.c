@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Each figure has a connection of its own, so that the peer knows what it is for:
- * it sleeps, echoes, or takes messages.
+ * it sleeps, echoes, takes messages, or forwards them.
  *
  * For a rate, work requests are posted in batches while there are fewer than `depth` under
  * way; every `signal`-th is signalled, and its completion stands for those before it.
  */
 #include "bench/raw/raw.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ const char *const raw_names[RAW_OPS + 1] = {
 	[RAW_FADD] = "FADD",
 	[RAW_SEND] = "SEND",
 	[RAW_SEND_WITH_IMM] = "SEND_WITH_IMM",
+	[RAW_EXCHANGE] = "EXCHANGE",
 };
 
 static const enum ibv_wr_opcode opcodes[RAW_OPS] = {
@@ -38,12 +40,14 @@ static const enum ibv_wr_opcode opcodes[RAW_OPS] = {
 	[RAW_FADD] = IBV_WR_ATOMIC_FETCH_AND_ADD,
 	[RAW_SEND] = IBV_WR_SEND,
 	[RAW_SEND_WITH_IMM] = IBV_WR_SEND_WITH_IMM,
+	[RAW_EXCHANGE] = IBV_WR_SEND,
 };
 
 struct raw {
 	const struct raw_config *config;
 	enum raw_op op;
 	uint64_t bytes;
+	struct rawend_legs legs; /* of an exchange */
 	uint64_t stride, slots; /* of the region */
 	struct rawend end;
 	struct random random;
@@ -59,7 +63,7 @@ struct raw {
 
 static bool is_message(enum raw_op op)
 {
-	return op == RAW_SEND || op == RAW_SEND_WITH_IMM;
+	return op == RAW_SEND || op == RAW_SEND_WITH_IMM || op == RAW_EXCHANGE;
 }
 
 /* Does it take a receive of the peer's? */
@@ -142,7 +146,29 @@ static int take(struct raw *r, uint32_t *messages, struct err *err)
 
 static enum rawend_mode latency_mode(enum raw_op op)
 {
+	if (op == RAW_EXCHANGE)
+		return RAWEND_RELAY;
 	return is_message(op) ? RAWEND_ECHO : takes_receive(op) ? RAWEND_SINK : RAWEND_PASSIVE;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int check_limits(const struct raw *r, struct err *err)
+{
+	const struct link_limits *limits = &r->end.limits;
+	uint64_t bytes = most(most(r->bytes, r->legs.answer_bytes),
+			      most(r->legs.record_bytes, r->legs.ack_bytes));
+
+	if (bytes > limits->message_bytes_max)
+		return err_set(err, -1, "%llu bytes are more than a message of this device may have "
+			       "(%llu)", (unsigned long long)bytes,
+			       (unsigned long long)limits->message_bytes_max);
+	if (raw_is_atomic(r->op) && !limits->atomics)
+		return err_set(err, -1, "this device has no atomics");
+	return 0;
 }
 
 static int raw_connect(struct raw *r, enum rawend_mode mode, struct err *err)
@@ -152,9 +178,10 @@ static int raw_connect(struct raw *r, enum rawend_mode mode, struct err *err)
 		.send_depth = 2 * c->depth,
 		.send_sge = 1,
 		.recv_depth = RECEIVES,
-		.recv_bytes = r->bytes > LINE_BYTES ? r->bytes : LINE_BYTES,
+		.recv_bytes = most(most(r->bytes, r->legs.answer_bytes), LINE_BYTES),
 		.inline_bytes = (uint32_t)c->inline_bytes,
 		.events = c->events,
+		.legs = r->legs,
 	};
 
 	r->stride = r->bytes + -r->bytes % LINE_BYTES;
@@ -167,13 +194,7 @@ static int raw_connect(struct raw *r, enum rawend_mode mode, struct err *err)
 	r->credits = RAWEND_SINK_RECEIVES;
 	if (rawend_connect(&r->end, c->device, &c->addr, &config, mode, err) < 0)
 		return -1;
-	if (r->bytes > r->end.limits.message_bytes_max)
-		return err_set(err, -1, "%llu bytes are more than a message of this device may have "
-			       "(%llu)", (unsigned long long)r->bytes,
-			       (unsigned long long)r->end.limits.message_bytes_max);
-	if (raw_is_atomic(r->op) && !r->end.limits.atomics)
-		return err_set(err, -1, "this device has no atomics");
-	return 0;
+	return check_limits(r, err);
 }
 
 /* ------------------------------------------------------------------- figures */
@@ -239,23 +260,48 @@ static int measure_rate(struct raw *r, struct raw_figure *figure, struct err *er
 	return 0;
 }
 
+/* Of an exchange: more may be gone than the peer. */
+static int explain(const struct raw *r, int rc, struct err *err)
+{
+	struct err why = *err;
+
+	if (rc < 0 && r->op == RAW_EXCHANGE)
+		err_set(err, -1, "EXCHANGE: %s; one that the peer forwards to may be gone", why.text);
+	return rc;
+}
+
 static int measure(struct raw *r, struct raw_figure *figure, struct err *err)
 {
 	int rc;
 
 	figure->op = r->op;
 	figure->bytes = r->bytes;
+	figure->per_second = NAN;
 	rc = raw_connect(r, latency_mode(r->op), err);
 	if (rc == 0)
 		rc = measure_latency(r, figure, err);
 	rawend_clear(&r->end);
-	if (rc < 0)
-		return rc;
+	if (rc < 0 || r->op == RAW_EXCHANGE)
+		return explain(r, rc, err);
 	rc = raw_connect(r, takes_receive(r->op) ? RAWEND_SINK : RAWEND_PASSIVE, err);
 	if (rc == 0)
 		rc = measure_rate(r, figure, err);
 	rawend_clear(&r->end);
 	return rc;
+}
+
+/* Those of an exchange; of others the answer is as long as the message. */
+static struct rawend_legs legs_of(const struct raw_config *config, uint64_t bytes)
+{
+	struct rawend_legs legs = config->legs;
+
+	if (legs.record_bytes == 0)
+		legs.record_bytes = bytes;
+	if (legs.ack_bytes == 0)
+		legs.ack_bytes = bytes;
+	if (legs.answer_bytes == 0)
+		legs.answer_bytes = bytes;
+	return legs;
 }
 
 int raw_measure(const struct raw_config *config, enum raw_op op, uint64_t bytes,
@@ -269,6 +315,8 @@ int raw_measure(const struct raw_config *config, enum raw_op op, uint64_t bytes,
 	r->config = config;
 	r->op = op;
 	r->bytes = raw_is_atomic(op) ? RAW_ATOMIC_BYTES : bytes;
+	if (op == RAW_EXCHANGE)
+		r->legs = legs_of(config, bytes);
 	rc = measure(r, figure, err);
 	free(r);
 	return rc;

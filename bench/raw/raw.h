@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "bench/measure/histogram.h"
+#include "bench/raw/end.h"
 #include "common/addr.h"
 #include "common/err.h"
 #include "common/rdma/device.h"
@@ -20,6 +21,7 @@ enum raw_op {
 	RAW_FADD,
 	RAW_SEND,
 	RAW_SEND_WITH_IMM,
+	RAW_EXCHANGE, /* a SEND that the peer answers once others have answered it (relay.h) */
 	RAW_OPS
 };
 
@@ -35,6 +37,7 @@ struct raw_config {
 	uint32_t batch;        /* work requests a doorbell, for the rate */
 	uint32_t signal;       /* every so many is signalled, for the rate */
 	bool events;           /* wait by completion events, not by polling */
+	struct rawend_legs legs; /* of an exchange; 0: as long as the message */
 	double seconds;        /* of each measurement */
 };
 
@@ -45,16 +48,17 @@ struct raw_figure {
 	enum raw_op op;
 	uint64_t bytes;
 	struct histogram latency; /* of one at a time: see raw_measure() */
-	double per_second;        /* of many at a time */
+	double per_second;        /* of many at a time; NAN: that is not measured */
 };
 
 /*
  * The latency is from the doorbell until the completion was seen: for READ, WRITE
  * and atomics that of the work request, for SEND that of the peer's answer, which is as
- * long.  Addresses are random in the region, at multiples of 64.
+ * long, for EXCHANGE that of the peer's answer.  Addresses are random in the region, at
+ * multiples of 64.
  *
- * The rate is one way for SEND: the peer takes messages and gives credits.
- * 0, or -1 with err.
+ * The rate is one way for SEND: the peer takes messages and gives credits.  EXCHANGE has
+ * none: a peer has one at a time.  0, or -1 with err.
  */
 int raw_measure(const struct raw_config *config, enum raw_op op, uint64_t bytes,
 		struct raw_figure *figure, struct err *err);
