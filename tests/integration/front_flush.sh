@@ -38,22 +38,26 @@ talk_lines <<'END'
 END
 
 # What kvcli sets flush_all replaces, and the other way round.
-expect 0 kvcli flush --yes --delay 2
+# until_s SECOND: what could be wrong would be by then.
+until_s() { [ $SECONDS -ge "$1" ] || sleep $(($1 - SECONDS)); }
+end_s=$((SECONDS + 6))
+expect 0 kvcli flush --yes --delay 5
 talk_lines <<'END'
 > flush_all 3600\r\n
 < OK\r\n
 END
 expect 0 kvcli put native new
-sleep 3 # only time can make it wrong
+until_s $end_s
+end_s=$((SECONDS + 6))
 talk_lines <<'END'
 > get native front\r\n
 < VALUE native 0 3\r\nnew\r\nVALUE front 0 3\r\nnew\r\nEND\r\n
-> flush_all 2\r\n
+> flush_all 5\r\n
 < OK\r\n
 END
 expect 0 kvcli flush --at never
 prints $'no flush is to come\n'
-sleep 3 # only time can make it wrong
+until_s $end_s
 expect 0 kvcli get front
 prints new
 stop_front
