@@ -16,6 +16,7 @@ static const struct config_member *primary(const struct member *m)
 void member_seal(struct member *m, struct member_actions *actions)
 {
 	m->state = MEMBER_SEALED;
+	m->suspects = false;
 	m->epoch_order = m->resolve_order = 0;
 	m->seal_order = member_order(m, MEMBER_SEAL, MEMBER_NONE, actions);
 }
@@ -43,6 +44,26 @@ static void ask(struct member *m, uint64_t now_ns, struct member_actions *action
 		    .number = m->asked }, actions);
 }
 
+/*
+ * Who seals can't go back, and without the agreement not forth either.  So that is asked first,
+ * which may be away though nobody has noticed yet.
+ */
+static bool is_to_seal(struct member *m, uint64_t now_ns, struct member_actions *actions)
+{
+	bool is_bad = m->is_gone || member_is_silent(m, m->heard_ns, now_ns);
+
+	if (!m->is_reached || m->is_unfit || !is_bad) {
+		m->suspects = false;
+		return false;
+	}
+	if (!m->suspects) {
+		m->suspects = true;
+		m->is_answered = false;
+		member_act(actions, MEMBER_READ);
+	}
+	return m->is_answered;
+}
+
 void member_tick_backup(struct member *m, uint64_t now_ns, struct member_actions *actions)
 {
 	if (m->state == MEMBER_SEALED) {
@@ -52,8 +73,7 @@ void member_tick_backup(struct member *m, uint64_t now_ns, struct member_actions
 	}
 	if (m->state != MEMBER_BACKING || m->epoch_order)
 		return;
-	if (m->is_reached && !m->is_unfit &&
-	    (m->is_gone || member_is_silent(m, m->heard_ns, now_ns)))
+	if (is_to_seal(m, now_ns, actions))
 		member_seal(m, actions);
 	else if (!m->is_ready && !m->resolve_order &&
 		 (!m->asked || now_ns >= m->asked_ns + MEMBER_ASK_NS))

@@ -72,8 +72,13 @@ void member_config(struct member *m, uint64_t now_ns, const struct config *c,
 {
 	uint64_t before = m->known.epoch;
 
+	if (c->epoch == before && m->suspects) {
+		m->is_answered = true;
+		member_tick_backup(m, now_ns, actions);
+	}
 	if (c->epoch <= before)
 		return;
+	m->suspects = false;
 	m->known = *c;
 	m->write_ns = 0;
 	m->is_forced = false;

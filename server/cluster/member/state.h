@@ -44,6 +44,7 @@ struct member {
 	struct promise promise;
 	struct round round;
 	bool is_reached;  /* the agreement can be asked */
+	bool suspects, is_answered; /* the primary; and the agreement has answered since */
 	bool is_unfit;    /* its disk failed: it takes over nothing */
 	bool is_forced;   /* out of the set, it is to be primary: it is SEALED */
 	uint64_t polled_ns; /* what had come by then was told; 0: not known */

@@ -60,11 +60,23 @@ static void read_config(struct config c)
 	member_config(&m, now, &c, &acts);
 }
 
+static bool is_mute; /* the agreement answers nothing */
+
+static void answer(void)
+{
+	const struct config known = m.known;
+
+	member_config(&m, now, &known, &acts);
+}
+
+/* Who suspects the primary is answered at once. */
 static void tick(uint64_t later_ms)
 {
 	now += later_ms * MS;
 	acts.count = 0;
 	member_tick(&m, now, 0, &acts);
+	if (m.suspects && !is_mute)
+		answer();
 }
 
 static void obey(uint64_t order)
@@ -164,6 +176,31 @@ static void test_expected(void **state)
 	obey(m.epoch_order);
 	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 5 });
 	tick(MEMBER_SILENCE_NS / MS);
+	assert_non_null(wants(MEMBER_SEAL));
+}
+
+/* Who can't agree on anything does not seal: it could not take that back. */
+static void test_away(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(1, 1, 1, "abc"));
+	obey(m.epoch_order);
+	is_mute = true;
+	tick(MEMBER_SILENCE_NS / MS);
+	assert_non_null(wants(MEMBER_READ));
+	tick(10 * MEMBER_SILENCE_NS / MS);
+	assert_null(wants(MEMBER_SEAL));
+	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 5 });
+	tick(1);
+	answer(); /* of before */
+	assert_null(wants(MEMBER_SEAL));
+	assert_int_equal(m.state, MEMBER_BACKING);
+	tick(MEMBER_SILENCE_NS / MS);
+	assert_non_null(wants(MEMBER_READ));
+	assert_null(wants(MEMBER_SEAL));
+	is_mute = false;
+	answer();
 	assert_non_null(wants(MEMBER_SEAL));
 }
 
@@ -536,6 +573,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_expected),
+		cmocka_unit_test(test_away),
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_emptying_takes_long),
 		cmocka_unit_test(test_unfit_to_join),
