@@ -23,13 +23,17 @@ expect 0 raw --relay 1
 expect 0 raw
 [ "$(lines)" = 7 ] || fail "an exchange without --relay"
 
-# Each of the lengths is that of a message: a long one takes longer.
-expect 0 exchange --relay 1
-short=$(figure raw..p50_us)
+# Each of the lengths is that of a message: a long one takes longer, each time it is looked at but
+# where the machine has other work.
+is_longer() {
+	expect 0 exchange --relay 1
+	short=$(figure raw..p50_us)
+	expect 0 exchange --relay 1 --record 64 --ack 64 --answer 64 "--$1" 8M
+	compute "$(figure raw..p50_us) > 3 * $short"
+}
 for leg in size record ack answer; do
-	expect 0 exchange --relay 1 --record 64 --ack 64 --answer 64 --$leg 4M
-	compute "$(figure raw..p50_us) > 3 * $short" ||
-		fail "--$leg 4M: $(figure raw..p50_us) us, and $short us with messages of 64 bytes"
+	is_longer $leg || is_longer $leg || is_longer $leg ||
+		fail "--$leg 8M: $(figure raw..p50_us) us, and $short us with messages of 64 bytes"
 done
 
 expect 2 exchange; says "needs --relay"
