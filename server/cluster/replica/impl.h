@@ -126,6 +126,11 @@ struct replica {
 	atomic_flag is_walking;        /* one worker walks, so that no key moves behind the walk */
 };
 
+/* Records in their order, of which there may be one for each stripe. */
+struct replica_due {
+	struct record *first, **end; /* end: of one that is not empty */
+};
+
 struct replica_worker {
 	struct replica *replica;
 	struct store_worker *store;
@@ -145,8 +150,8 @@ struct replica_worker {
 
 	/* The replica's lock. */
 	struct replica_record *finished, **finished_end;
-	struct record *applied; /* by a call of this worker: to be done without the lock */
-	struct record *dropped;
+	struct replica_due applied; /* by a call of this worker: to be done without the lock */
+	struct replica_due dropped;
 };
 
 static inline void replica_enter(struct replica *r, struct replica_worker *w)

@@ -403,9 +403,9 @@ void replica_apply(struct replica_worker *w, struct replica_record *in)
 
 void replica_do(struct replica_worker *w)
 {
-	struct record *applied = w->applied, *dropped = w->dropped, *next;
+	struct record *applied = w->applied.first, *dropped = w->dropped.first, *next;
 
-	w->applied = w->dropped = NULL;
+	w->applied.first = w->dropped.first = NULL;
 	for (; applied; applied = next) {
 		next = applied->next;
 		replica_apply(w, (struct replica_record *)applied);

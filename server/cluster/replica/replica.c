@@ -12,16 +12,15 @@
 static void finish_or_keep(struct replica *r, struct record *record, bool is_applied)
 {
 	struct replica_record *o = (struct replica_record *)record;
-	struct record **list = is_applied ? &r->inside->applied : &r->inside->dropped;
+	struct replica_due *due = is_applied ? &r->inside->applied : &r->inside->dropped;
 
 	if (o->is_listed) {
 		replica_finish(o, is_applied);
 		return;
 	}
-	while (*list)
-		list = &(*list)->next;
 	record->next = NULL;
-	*list = record;
+	*(due->first ? due->end : &due->first) = record;
+	due->end = &record->next;
 }
 
 static void on_apply(void *arg, struct record *record)
