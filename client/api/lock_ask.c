@@ -19,20 +19,30 @@ static bool may_ask_again(const struct engine *e, const struct outcome *out, uin
 	return true;
 }
 
-int lock_confirm(struct kvd_session *s)
+/* Asks until then, where that may help.  *out: the answer.  KVD_OK or KVD_E*. */
+static int ask(struct kvd_session *s, const struct wire_request *q, int wait_ms, uint64_t end_ns,
+	       const struct outcome **out)
 {
 	struct engine *e = session_engine(s);
-	const struct wire_request ask = { .op = WIRE_RELEASE, .version = UINT64_MAX };
-	uint64_t end_ns = clock_ns() + CONFIRM_NS;
-	const struct outcome *out;
 	int rc;
 
 	do {
 		struct op *op = op_new(e, &call_class, NULL, 0);
-		rc = request_start(op, &ask, NULL, 0);
+		op_allow_ms(op, wait_ms);
+		rc = request_start(op, q, NULL, 0);
 		if (!rc)
-			rc = session_run(s, op, &out);
-	} while (!rc && may_ask_again(e, out, end_ns));
+			rc = session_run(s, op, out);
+	} while (!rc && may_ask_again(e, *out, end_ns));
+	return rc;
+}
+
+int lock_confirm(struct kvd_session *s)
+{
+	struct engine *e = session_engine(s);
+	const struct wire_request q = { .op = WIRE_RELEASE, .version = UINT64_MAX };
+	const struct outcome *out;
+	int rc = ask(s, &q, 0, clock_ns() + CONFIRM_NS, &out);
+
 	if (rc || out->reply.status == WIRE_OK)
 		return rc;
 	if (out->reply.status == WIRE_EBUSY)
@@ -44,21 +54,13 @@ int lock_confirm(struct kvd_session *s)
 int lock_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
 {
 	struct engine *e = session_engine(s);
-	const struct wire_request ask = { .op = WIRE_LOCK,
-					  .token = token,
-					  .ttl_ms = (uint64_t)timeout_ms,
-					  .version = stripe };
-	uint64_t end_ns = clock_ns() + (uint64_t)timeout_ms * 1000000;
+	const struct wire_request q = { .op = WIRE_LOCK,
+					.token = token,
+					.ttl_ms = (uint64_t)timeout_ms,
+					.version = stripe };
 	const struct outcome *out;
-	int rc;
+	int rc = ask(s, &q, timeout_ms, clock_ns() + q.ttl_ms * 1000000, &out);
 
-	do {
-		struct op *op = op_new(e, &call_class, NULL, 0);
-		op_allow_ms(op, timeout_ms);
-		rc = request_start(op, &ask, NULL, 0);
-		if (!rc)
-			rc = session_run(s, op, &out);
-	} while (!rc && may_ask_again(e, out, end_ns));
 	if (rc || out->reply.status == WIRE_OK)
 		return rc;
 	if (out->reply.status == WIRE_EBUSY)

@@ -8,13 +8,7 @@
 requires_cluster
 has() { grep -qE -- "$1" "$tmp/out" || { cat "$tmp/out"; fail "no '$1' on standard output"; }; }
 
-start_zookeeper
-start_member 1
-start_member 2
-init_cluster 2
-wait_for one_is_primary 1 2 || fail "nobody is primary"
-on $primary
-wait_for served || fail "the primary doesn't serve"
+start_two
 expect 0 kvcli put before value
 expect 0 kvcli cluster remove "${names[$backup]}"; has "is left out as of epoch 2"
 expect 0 kvcli put after value

@@ -21,13 +21,7 @@ asked() {
 	[ "$fallbacks" -gt "$before" ] || fail "it proves nothing: $* did not READ the frozen one's memory"
 }
 
-start_zookeeper
-start_member 1
-start_member 2
-init_cluster 2
-wait_for one_is_primary 1 2 || fail "nobody is primary"
-on $primary
-wait_for served || fail "the primary doesn't serve"
+start_two
 
 # counts KEY VALUE: session 0 READs it, and needs not ask.
 counts() { local before=$fallbacks; question 0 get "$1"; [ "$what" = "$2" ] && [ "$fallbacks" = "$before" ]; }

@@ -28,13 +28,7 @@ take_over() {
 
 is_whole() { on $primary; [ "$(stat cluster.in_sync)" = 2 ]; }
 
-start_zookeeper
-start_member 1
-start_member 2
-init_cluster 2
-wait_for one_is_primary 1 2 || fail "nobody is primary"
-on $primary
-wait_for served || fail "the primary doesn't serve"
+start_two
 
 # Who locks by way of a backup.
 on $backup

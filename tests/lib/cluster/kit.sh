@@ -111,6 +111,17 @@ init_cluster() { wait_for made "$@" || fail "the cluster can't be made"; }
 
 served() { kvcli put key value 2>/dev/null; }
 
+# start_two: a ZooKeeper and a cluster of two, which serves; sets primary and backup.
+start_two() {
+	start_zookeeper
+	start_member 1
+	start_member 2
+	init_cluster 2
+	wait_for one_is_primary 1 2 || fail "nobody is primary"
+	on "$primary"
+	wait_for served || fail "the primary doesn't serve"
+}
+
 kill_member() {
 	kill -KILL "${pids[$1]}"
 	wait_exit "${pids[$1]}"
