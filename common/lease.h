@@ -7,6 +7,9 @@
  * G above that, knows that all promised after it sampled: it may trust what it READs for
  * LEASE_GOOD_NS of its own clock, counted from before it posted the READ of that A.
  *
+ * All members and readers have to go by the same LEASE_NS: who changes it gives WIRE_VERSION and
+ * LINK_VERSION their next numbers.
+ *
  * Clocks here are CLOCK_BOOTTIME, whose rate is wrong by 1/LEASE_RHO at the most.  No I/O;
  * one thread owns a struct lease.
  */
@@ -17,7 +20,7 @@
 #include <stdint.h>
 
 #define LEASE_RHO 8u
-#define LEASE_NS 250000000ull                              /* L: of a promise */
+#define LEASE_NS 80000000ull                               /* L: of a promise */
 #define LEASE_GOOD_NS (LEASE_NS - 2 * LEASE_NS / LEASE_RHO) /* L (1 - 2 rho): of a reader */
 
 /* As a header shows them. */

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x3144564bu /* "KVD1" */
-#define WIRE_VERSION 8u
+#define WIRE_VERSION 9u
 
 /* The longest message, either way. */
 #define WIRE_MESSAGE_BYTES_MAX 8192u
@@ -141,7 +141,8 @@ enum wire_op {
 	WIRE_WHERE = 20,   /* of a cluster: where its members listen for clients, as far as this one
 			    * knows: an address a line, the primary first, "-" for one that it does
 			    * not know; version: the epoch; word: the reign in which this one serves,
-			    * 0: it does not */
+			    * 0: it does not; item_flags: how long ago it heard of the primary, in
+			    * microseconds, ~0: too long, or they are not connected */
 	WIRE_CLUSTER = 21, /* version: enum wire_cluster; key: a member's name, or nothing;
 			    * value_checksum: a number of the client's for this command, which is
 			    * asked again with it while it is running; item_flags: copies; reply as

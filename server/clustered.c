@@ -93,6 +93,11 @@ static void guest_leaves(void *arg)
 	crew_leave(arg);
 }
 
+static bool guest_waits(void *arg)
+{
+	return crew_copies(arg);
+}
+
 static void wake(void *commands)
 {
 	commands_wake(commands);
@@ -104,7 +109,8 @@ static void invite_all(struct server *s)
 		struct crew *c = shard_crew(shard, i);
 
 		guests[i] = (struct worker_guest){ poll_guest, flush_guest, changes_ended, arm_guest,
-						   guest_woken, guest_leaves, crew_descriptor(c), c };
+						   guest_woken, guest_leaves, guest_waits,
+						   crew_descriptor(c), c };
 		worker_invite(s->worker[i], &guests[i]);
 	}
 }
@@ -124,9 +130,9 @@ static void figures(void *arg, struct cluster_figures *to)
 					f.failovers, f.failover_ns, f.serves, f.is_reached, f.is_fit };
 }
 
-static size_t where(void *arg, uint64_t *epoch, char *buf, size_t bytes)
+static size_t where(void *arg, uint64_t *epoch, uint32_t *heard_us, char *buf, size_t bytes)
 {
-	return shard_where(arg, epoch, buf, bytes);
+	return shard_where(arg, epoch, heard_us, buf, bytes);
 }
 
 static enum wire_status command(void *arg, const struct cluster_command *c, enum wire_backup *state,

@@ -7,7 +7,9 @@
 #include "client/session/session.h"
 #include "client/session/where.h"
 
-#define PAUSE_MS 2
+#define PAUSE_FIRST_MS 1 /* where a hand-over is nearly done */
+#define PAUSE_MS 4
+#define PAUSES_FIRST 25u
 #define FOLLOW_AGAIN_NS 1000000000ull
 #define DOUBLED_MAX 6u
 #define PAUSES_HERE 50u /* then another member is asked: this one may be cut off */
@@ -46,6 +48,7 @@ static void pause_between(struct engine *e)
 static int leave(struct engine *e)
 {
 	pause_between(e);
+	e->was_primary = false; /* it is not lost */
 	health_fail(&e->health, KVD_ECONNECT, "%s is not the cluster's primary any more",
 		    e->health.peer);
 	return 0;
@@ -54,7 +57,7 @@ static int leave(struct engine *e)
 int session_follow(struct kvd_session *s)
 {
 	struct engine *e = session_engine(s);
-	uint64_t end = call_deadline_ns(&e->time);
+	uint64_t end = call_deadline_ns(&e->time), begun_ns = clock_ns();
 
 	for (unsigned pauses = 0; clock_ns() < end; pauses++) {
 		struct where w;
@@ -64,14 +67,20 @@ int session_follow(struct kvd_session *s)
 			return rc == KVD_ECONNECT || rc == KVD_ETIMEDOUT ? 0 : rc;
 		if (!w.epoch && pauses == PAUSES_HERE)
 			return not_made(s);
+		/* Lost and named it is dead, and has its successor here soon, or elsewhere; or it
+		 * is not, and is heard of again. */
+		if (w.is_gone && w.heard_ns > begun_ns) {
+			where_found(s);
+			return leave(e);
+		}
 		/* A connection is of the reign that it began in: to the same one there is a new one. */
-		if (w.is_known && (w.reign || !w.is_here))
+		if (w.is_known && (w.reign || !w.is_here) && !w.is_gone)
 			return leave(e);
 		if (pauses == PAUSES_HERE) {
 			where_forget(s);
 			return leave(e);
 		}
-		poll(NULL, 0, PAUSE_MS);
+		poll(NULL, 0, pauses < PAUSES_FIRST ? PAUSE_FIRST_MS : PAUSE_MS);
 	}
 	return nobody(s);
 }

@@ -19,8 +19,15 @@ static bool may_ask_again(const struct engine *e, const struct outcome *out, uin
 	return true;
 }
 
-/* Asks until then, where that may help.  *out: the answer.  KVD_OK or KVD_E*. */
-static int ask(struct kvd_session *s, const struct wire_request *q, int wait_ms, uint64_t end_ns,
+static int left_ms(uint64_t end_ns)
+{
+	uint64_t now_ns = clock_ns();
+
+	return now_ns < end_ns ? (int)((end_ns - now_ns) / 1000000) + 1 : 1;
+}
+
+/* Asks until then, where that may help, and kvd waits no longer.  *out: the answer.  KVD_OK or KVD_E*. */
+static int ask(struct kvd_session *s, struct wire_request q, uint64_t end_ns,
 	       const struct outcome **out)
 {
 	struct engine *e = session_engine(s);
@@ -28,8 +35,13 @@ static int ask(struct kvd_session *s, const struct wire_request *q, int wait_ms,
 
 	do {
 		struct op *op = op_new(e, &call_class, NULL, 0);
-		op_allow_ms(op, wait_ms);
-		rc = request_start(op, q, NULL, 0);
+		if (q.op == WIRE_LOCK) {
+			int ms = left_ms(end_ns);
+
+			q.ttl_ms = (uint64_t)ms;
+			op_allow_ms(op, ms);
+		}
+		rc = request_start(op, &q, NULL, 0);
 		if (!rc)
 			rc = session_run(s, op, out);
 	} while (!rc && may_ask_again(e, *out, end_ns));
@@ -41,7 +53,7 @@ int lock_confirm(struct kvd_session *s)
 	struct engine *e = session_engine(s);
 	const struct wire_request q = { .op = WIRE_RELEASE, .version = UINT64_MAX };
 	const struct outcome *out;
-	int rc = ask(s, &q, 0, clock_ns() + CONFIRM_NS, &out);
+	int rc = ask(s, q, clock_ns() + CONFIRM_NS, &out);
 
 	if (rc || out->reply.status == WIRE_OK)
 		return rc;
@@ -56,10 +68,9 @@ int lock_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeou
 	struct engine *e = session_engine(s);
 	const struct wire_request q = { .op = WIRE_LOCK,
 					.token = token,
-					.ttl_ms = (uint64_t)timeout_ms,
 					.version = stripe };
 	const struct outcome *out;
-	int rc = ask(s, &q, timeout_ms, clock_ns() + q.ttl_ms * 1000000, &out);
+	int rc = ask(s, q, clock_ns() + (uint64_t)timeout_ms * 1000000, &out);
 
 	if (rc || out->reply.status == WIRE_OK)
 		return rc;

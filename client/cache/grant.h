@@ -15,9 +15,9 @@
 #include "common/layout.h"
 #include "common/lease.h"
 
-/* From one look to the next: two with a round (50 ms) in between make a lease.  The first one is
+/* From one look to the next: two with a round (16 ms) in between make a lease.  The first one is
  * due half of that after a reply told of a lease, which lasts until the second. */
-#define GRANT_LOOK_NS 60000000ull
+#define GRANT_LOOK_NS 20000000ull
 
 struct grant {
 	bool is_needed;

@@ -74,6 +74,7 @@ struct engine {
 	uint64_t patience_ns; /* with a cluster's primary that does not answer; 0: as long as a call takes */
 	uint64_t connections; /* that were begun: a lock is of one */
 	uint64_t reign;    /* of a cluster's primary, as the connection began; 0: it served not, or none */
+	bool was_primary;  /* the connection is, or was, with one that served: who loses it asks another member first */
 	uint32_t next_request;
 	uint64_t later_ns;           /* when the first pause ends (message.h); 0: there is none */
 	uint64_t secret;             /* of receipts */

@@ -281,8 +281,9 @@ int session_attempt(struct kvd_session *s, int timeout_ms)
 	struct route *r = &s->client->route;
 	int rc;
 
-	if (s->engine.health.silent)
+	if (s->engine.health.silent || s->engine.was_primary)
 		route_failed(r, &s->addr);
+	s->engine.was_primary = false;
 	route_present(r, &s->addr);
 	rc = attempt(s, timeout_ms);
 	if (!rc)

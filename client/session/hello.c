@@ -12,7 +12,7 @@
 #include "client/session/session_impl.h"
 #include "client/session/wait.h"
 
-#define PATIENCE_NS 500000000ull
+#define PATIENCE_NS 300000000ull
 #define DOUBLED_MAX 4u
 
 /* Another start of kvd: what was known of the old one's index is worth nothing. */
@@ -163,6 +163,7 @@ int hello_say(struct kvd_session *s)
 	}
 	/* Of a cluster: the reign that this connection is of. */
 	e->reign = e->table.welcome.flags & WIRE_WELCOME_LEASE ? e->table.welcome.reign : 0;
+	e->was_primary = e->reign;
 	e->silences = silences;
 	e->patience_ns = e->reign ? PATIENCE_NS << (silences < DOUBLED_MAX ? silences : DOUBLED_MAX) : 0;
 	e->health.role = role_name((enum role)e->table.welcome.role);

@@ -63,6 +63,25 @@ void route_failed(struct route *r, const struct addr *addr)
 	pthread_mutex_lock(&r->lock);
 	if (r->count && route_is_same(&r->of[r->at], addr))
 		r->at = (r->at + 1) % r->count;
+	r->is_gone = r->epoch && route_is_same(&r->of[r->primary], addr);
+	pthread_mutex_unlock(&r->lock);
+}
+
+bool route_is_gone(struct route *r)
+{
+	bool is_gone;
+
+	pthread_mutex_lock(&r->lock);
+	is_gone = r->is_gone;
+	pthread_mutex_unlock(&r->lock);
+	return is_gone;
+}
+
+void route_found(struct route *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->is_gone = false;
+	r->at = r->primary;
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -74,6 +93,7 @@ void route_settled(struct route *r, const struct addr *addr)
 		r->count = 1;
 		r->at = 0;
 	}
+	r->is_gone = r->is_gone && !route_is_same(&r->of[r->primary], addr);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -105,7 +125,9 @@ bool route_learn(struct route *r, uint64_t epoch, char *lines, bool goes, struct
 		if (i == r->count && i < ROUTE_MAX)
 			r->of[r->count++] = addr;
 		if (is_first && i < ROUTE_MAX) {
-			r->at = goes ? i : r->at;
+			r->is_gone = r->is_gone && epoch == r->epoch && i == r->primary;
+			r->primary = i;
+			r->at = goes && !r->is_gone ? i : r->at;
 			*primary = addr;
 			is_known = true;
 		}

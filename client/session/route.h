@@ -23,6 +23,8 @@ struct route {
 	unsigned count, at;
 	bool is_list; /* more than one kvd: all are kept */
 	uint64_t epoch; /* of what was learnt; 0: nothing was */
+	unsigned primary; /* of that epoch */
+	bool is_gone;     /* it was lost, or did not answer, and is not to be tried again yet */
 	char suffix[ROUTE_SUFFIX_BYTES]; /* "/NAMESPACE" */
 };
 
@@ -33,13 +35,19 @@ bool route_add(struct route *r, const struct addr *addr);
 
 unsigned route_count(struct route *r);
 void route_present(struct route *r, struct addr *addr);
-/* Nobody answered there: the next one is the present one, unless another thread moved on. */
+/*
+ * Nobody answered there: the next one is the present one, unless another thread moved on.  A
+ * primary is gone then, until another member does not answer, or a later epoch is learnt.
+ */
 void route_failed(struct route *r, const struct addr *addr);
+bool route_is_gone(struct route *r);
+/* It is not: it is the present one. */
+void route_found(struct route *r);
 /* kvd answered there: of a name with several addresses the others are forgotten. */
 void route_settled(struct route *r, const struct addr *addr);
 /*
  * What WIRE_WHERE said, which is changed: members that are new are added; the primary is
- * the present one, if `goes`.  *primary: its address; false: it is not known, or this is older than what is.
+ * the present one, if `goes` and it is not gone.  *primary: its address; false: it is not known, or this is older than what is.
  */
 bool route_learn(struct route *r, uint64_t epoch, char *lines, bool goes,
 		 struct addr *primary);

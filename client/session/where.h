@@ -13,6 +13,8 @@ struct where {
 	uint64_t reign; /* that this member serves in; 0: it does not */
 	bool is_known;  /* the primary's address is; */
 	bool is_here;   /* it is this one */
+	bool is_gone;   /* it is another one, which was lost, or did not answer */
+	uint64_t heard_ns; /* when this member had heard of it, at the earliest; 0: it does not */
 };
 
 /*
@@ -21,6 +23,8 @@ struct where {
  */
 int where_ask(struct kvd_session *s, bool goes, struct where *where);
 
+/* The primary is there after all: its address is the present one. */
+void where_found(struct kvd_session *s);
 /* The present address is to be another one than that of this session's. */
 void where_forget(struct kvd_session *s);
 

@@ -53,8 +53,10 @@ struct server_hooks {
 	/* What it is in its cluster, in the same form; NULL: it is of none, as for the next two. */
 	size_t (*cluster)(void *arg, char *buf, size_t buf_bytes);
 	void (*cluster_figures)(void *arg, struct cluster_figures *figures);
-	/* Where its members are, as WIRE_WHERE has it, and its epoch; the length. */
-	size_t (*cluster_where)(void *arg, uint64_t *epoch, char *buf, size_t buf_bytes);
+	/* Where its members are, its epoch, and how long ago it heard of the primary, as WIRE_WHERE
+	 * has it; the length. */
+	size_t (*cluster_where)(void *arg, uint64_t *epoch, uint32_t *heard_us, char *buf,
+				size_t buf_bytes);
 	/* A command, which is begun, or how far it is; `text` becomes a sentence. */
 	enum wire_status (*cluster_command)(void *arg, const struct cluster_command *command,
 					    enum wire_backup *state, char *text, size_t text_bytes);

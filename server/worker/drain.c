@@ -260,7 +260,8 @@ void worker_close_former(struct worker *w)
 {
 	uint64_t reign = w->server->membership ? atomic_load(&w->server->membership->reign) : 0;
 
-	if (reign == w->reign)
+	/* As it hands over they are told by their requests: nobody knows yet where the next one is. */
+	if (reign == w->reign || (!reign && atomic_load(&w->server->membership->is_held)))
 		return;
 	w->reign = reign;
 	for (struct conn *c = w->conns.first; c; c = c->set_next)

@@ -175,7 +175,8 @@ static void sleep_for_event(struct worker *w)
 	eventfd_t value;
 
 	bool soon = has_waiting(w) || expire_is_due(w->server->store) ||
-		    clear_is_due(w->server->store) || compact_is_due(&w->store);
+		    clear_is_due(w->server->store) || compact_is_due(&w->store) ||
+		    (w->guest && w->guest->waits(w->guest->arg));
 	/* A step is due. */
 	bool now = rewrites_waiting(&w->rewrites) ||
 		   clear_is_ready(w->server->store, clock_ns());

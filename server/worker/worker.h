@@ -34,6 +34,7 @@ struct worker_guest {
 	void (*arm)(void *arg);   /* before it sleeps: the descriptor will be readable */
 	void (*woken)(void *arg); /* it was */
 	void (*leave)(void *arg); /* the worker ends */
+	bool (*waits)(void *arg); /* for time to pass: the worker sleeps for a millisecond at most */
 	int descriptor;
 	void *arg;
 };

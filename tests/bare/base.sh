@@ -18,7 +18,7 @@ roots=()
 clean_up() {
 	local root at
 	for root in ${roots[@]+"${roots[@]}"}; do
-		for at in "$root/proc" "$root/dev" "$root/sys"; do umount -l "$at" 2>/dev/null || true; done
+		for at in "$root/proc" "$root/dev" "$root/sys" "$root"; do umount -l "$at" 2>/dev/null || true; done
 	done
 	rm -rf --one-file-system "$work"
 }
@@ -55,6 +55,7 @@ new_root() {
 	fi
 	cp -a "$KVD_BARE_DIR" "$root"
 	roots+=("$root")
+	mount --bind "$root" "$root" # what makes a mount namespace wants a root that is a mount
 	mount -t proc none "$root/proc"
 	mount --rbind /dev "$root/dev"
 	mount --rbind /sys "$root/sys"

@@ -40,6 +40,11 @@ has "${names[$backup]} .*backup +yes +0 "
 on $backup
 wait_for kvcli cluster status >/dev/null || fail "a backup does not know of all"
 expect 0 kvcli cluster status; has "All is well"
+doctor() { "$KVD_BUILD/kvcli" -s "$KVD_ADDR" doctor --cluster >"$tmp/out" 2>&1; }
+doctor # judges the machine, too
+has "ok +cluster +a primary serves, all copies are in sync"
+has "ok +versions +all members that answer run [0-9]"
+has "ok +clock +this machine's clock"
 [ "$(figure in_sync)" = 2 ] && [ "$(figure primary)" = "${names[$primary]}" ] ||
 	fail "the figures are others"
 
@@ -68,6 +73,8 @@ kill_member $backup
 wait_for figure_is in_sync 1 || fail "who is lost is in sync"
 expect 1 kvcli cluster status; has "1 of 2 copies"; has "the next loss is the loss of all"
 lacks "All is well"
+! doctor || fail "the doctor finds nothing"
+has "FIX +cluster +.*1 of 2 copies"
 kill -KILL "$zk_pid"
 wait_exit "$zk_pid"
 wait_for grep -q 'ZooKeeper at .*: away' "${logs[$primary]}" || fail "ZooKeeper is not missed"

@@ -48,11 +48,17 @@ puts
 let_go
 grep -Eq 'closed: (it asks for more, and takes none of its replies|more requests than its credits)' "$kvd_log" ||
 	fail "they stay with more than they may have"
-# So many that all buffers are theirs: those who take nothing make room.
-mutes 100 60
-puts
-expect 0 kvcli --credentials "$tmp/reader" keys
-wait_for grep -q 'others wait for theirs' "$kvd_log" || fail "no room was made, or none was needed"
+# So many that all buffers are theirs: those who take nothing make room. How many of their requests
+# kvd has at once is the machine's doing: three tries.
+room_was_made() { grep -q 'others wait for theirs' "$kvd_log"; }
+for ((try = 1; ; try++)); do
+	mutes 100 60
+	puts
+	expect 0 kvcli --credentials "$tmp/reader" keys
+	patience_s=10 wait_for room_was_made && break
+	[ $try -lt 3 ] || fail "no room was made, or none was needed"
+	let_go
+done
 let_go
 quiet() { [ "$(stat connections)" = 1 ]; }
 KVD_CREDENTIALS_FILE=$tmp/admin

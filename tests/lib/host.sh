@@ -195,10 +195,12 @@ prepare() {
 # The optional libraries that configure would find now, and their versions.
 libraries() {
 	local module
-	for module in cmocka hiredis libmemcached libmicrohttpd rocksdb libedit libevent_core; do
+	for module in cmocka hiredis libmicrohttpd rocksdb libedit libevent_core; do
 		echo "$module $(pkg-config --modversion "$module" 2>/dev/null)"
 	done
-	[ ! -e /usr/include/zookeeper/zookeeper.h ] || echo "zookeeper" # it has no module
+	for module in zookeeper/zookeeper.h libmemcached/memcached.h; do # without a module that works
+		[ ! -e /usr/include/$module ] || echo "$module"
+	done
 }
 
 # What was compiled for other options is no longer right. What a library that came or went

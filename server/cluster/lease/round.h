@@ -11,7 +11,7 @@
 
 #include "common/lease.h"
 
-#define ROUND_NS 50000000ull /* from one to the next */
+#define ROUND_NS 16000000ull /* from one to the next */
 
 struct round {
 	struct lease_words words; /* as they have to be shown */

@@ -64,6 +64,8 @@ int link_door_new(const struct link_door_options *o, struct link_door **out, str
 	if (!d)
 		return err_set(err, -1, "no memory for connections with other members");
 	d->options = *o;
+	if (!o->versions.latest)
+		d->options.versions = (struct link_versions){ LINK_VERSION_OLDEST, LINK_VERSION };
 	pthread_mutex_init(&d->lock, NULL);
 	if (link_query(o->device->verbs, o->pd->context, o->device_port, &limits, err) ||
 	    open_channel(d, err) || listen_there(d, err)) {
@@ -188,12 +190,22 @@ static void ask(struct link_door *d, struct link_peer *p)
 		fail(d, p, "%s", err.text);
 		return;
 	}
-	link_knock_fill(&p->exchange.asks, &p->lane);
+	link_knock_fill(&p->exchange.asks, &p->lane, &d->options.versions);
 	p->exchange.asks_qpn = p->qp->qp_num;
 	link_conn_param(&param, p->qp, &p->exchange.asks, sizeof p->exchange.asks, d->rd_atom,
 			d->rd_atom);
 	if (v->connect(p->id, &param))
 		fail(d, p, "%s", strerror(errno));
+}
+
+static void fail_for_version(struct link_door *d, struct link_peer *p,
+			     const struct link_knock *theirs)
+{
+	const struct link_versions *mine = &d->options.versions;
+
+	fail(d, p, "it speaks versions %u to %u of the protocol between members, this one %u to %u: "
+	     "upgrade from one to the next", theirs->oldest, theirs->version, mine->oldest,
+	     mine->latest);
 }
 
 static void answered(struct link_door *d, struct link_peer *p, const struct rdma_cm_event *e)
@@ -203,7 +215,11 @@ static void answered(struct link_door *d, struct link_peer *p, const struct rdma
 	struct err err;
 
 	if (!link_knock_take(&p->exchange.answers, c->private_data, c->private_data_len)) {
-		fail(d, p, "what listens there is no member of a cluster, or of another version");
+		fail(d, p, "what listens there is no member of a cluster");
+		return;
+	}
+	if (!link_version(&p->exchange.asks, &p->exchange.answers)) {
+		fail_for_version(d, p, &p->exchange.answers);
 		return;
 	}
 	p->exchange.answers_qpn = c->qp_num;
@@ -218,9 +234,15 @@ static void answered(struct link_door *d, struct link_peer *p, const struct rdma
 
 static void refused(struct link_door *d, struct link_peer *p, const struct rdma_cm_event *e)
 {
+	const struct rdma_conn_param *c = &e->param.conn;
+	struct link_knock theirs;
 	char words[256];
 
-	fail(d, p, "%s", link_event_words(e, words, sizeof words));
+	if (e->event == RDMA_CM_EVENT_REJECTED &&
+	    link_knock_take(&theirs, c->private_data, c->private_data_len))
+		fail_for_version(d, p, &theirs);
+	else
+		fail(d, p, "%s", link_event_words(e, words, sizeof words));
 }
 
 /* -------------------------------------------------------------------- who is asked */
@@ -247,7 +269,6 @@ static int accept_it(struct link_door *d, struct link_peer *p, const struct rdma
 		return -1;
 	p->exchange.asks_qpn = asked->qp_num;
 	p->exchange.answers_qpn = p->qp->qp_num;
-	link_knock_fill(&p->exchange.answers, &p->lane);
 	link_conn_param(&param, p->qp, &p->exchange.answers, sizeof p->exchange.answers, ours,
 			theirs);
 	return v->accept(p->id, &param);
@@ -258,21 +279,27 @@ static void asked(struct link_door *d, const struct rdma_cm_event *e)
 	const struct verbs *v = d->options.device->verbs;
 	struct rdma_conn_param from = e->param.conn;
 	struct link_peer *p = NULL;
-	struct link_knock knock;
+	struct link_knock knock, answer;
 	struct addr addr;
+	bool is_member = link_knock_take(&knock, from.private_data, from.private_data_len);
 
+	if (is_member)
+		link_knock_fill(&answer, &knock.lane, &d->options.versions);
+	bool is_understood = is_member && link_version(&knock, &answer);
 	addr_from(&addr, rdma_get_peer_addr(e->id));
-	if (link_knock_take(&knock, from.private_data, from.private_data_len) &&
-	    count_proving(d) < LINK_PROVING_MAX)
+	if (is_understood && count_proving(d) < LINK_PROVING_MAX)
 		p = link_make(d, &knock.lane, &addr, 0);
 	if (!p) {
-		v->reject(e->id, NULL, 0);
+		bool is_told = is_member && !is_understood; /* which versions there are here */
+
+		v->reject(e->id, is_told ? &answer : NULL, is_told ? sizeof answer : 0);
 		v->destroy_id(e->id);
 		return;
 	}
 	p->id = e->id;
 	p->id->context = p;
 	p->exchange.asks = knock;
+	p->exchange.answers = answer;
 	if (!accept_it(d, p, &from)) {
 		hand_over(p);
 		return;
@@ -334,7 +361,7 @@ static void one_event(struct link_door *d, struct rdma_cm_event *event)
 	uint8_t data[sizeof(struct link_knock)];
 
 	bool says = e.event == RDMA_CM_EVENT_CONNECT_REQUEST ||
-		    e.event == RDMA_CM_EVENT_CONNECT_RESPONSE;
+		    e.event == RDMA_CM_EVENT_CONNECT_RESPONSE || e.event == RDMA_CM_EVENT_REJECTED;
 
 	if (says && e.param.conn.private_data && e.param.conn.private_data_len >= sizeof data) {
 		memcpy(data, e.param.conn.private_data, sizeof data);

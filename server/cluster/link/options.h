@@ -66,6 +66,7 @@ struct link_door_options {
 	struct ibv_pd *pd;
 	uint8_t device_port;
 	const struct addr *listen;   /* NULL: it only connects */
+	struct link_versions versions; /* all zero: those that this program speaks */
 	/* Whose that lane is; NULL: nobody's here. */
 	struct link_port *(*port)(void *arg, const struct link_lane *lane);
 	/* What link_door_connect() began came to nothing; what a port has, the port tells. */

@@ -4,11 +4,13 @@
 #include <string.h>
 
 /* Nothing that is signed here can be taken for what a client and kvd sign. */
-#define SIGNED_VERSION (0x10000u | LINK_VERSION)
+#define SIGNED 0x10000u
 
-void link_knock_fill(struct link_knock *knock, const struct link_lane *lane)
+void link_knock_fill(struct link_knock *knock, const struct link_lane *lane,
+		     const struct link_versions *versions)
 {
-	*knock = (struct link_knock){ .magic = LINK_MAGIC, .version = LINK_VERSION, .lane = *lane };
+	*knock = (struct link_knock){ .magic = LINK_MAGIC, .version = versions->latest,
+				      .oldest = versions->oldest, .lane = *lane };
 	auth_nonce(knock->nonce);
 }
 
@@ -17,7 +19,14 @@ bool link_knock_take(struct link_knock *knock, const void *data, size_t length)
 	if (!data || length < sizeof *knock)
 		return false;
 	memcpy(knock, data, sizeof *knock);
-	return knock->magic == LINK_MAGIC && knock->version == LINK_VERSION;
+	return knock->magic == LINK_MAGIC;
+}
+
+uint32_t link_version(const struct link_knock *a, const struct link_knock *b)
+{
+	uint32_t latest = a->version < b->version ? a->version : b->version;
+
+	return latest >= a->oldest && latest >= b->oldest ? latest : 0;
 }
 
 /* The lane is what the hello says, beside the name. */
@@ -37,7 +46,8 @@ static struct said said_in(const struct link_exchange *x, const struct link_hell
 static struct auth_exchange exchange(const struct link_exchange *x, const struct link_key *key,
 				     const struct said *hello)
 {
-	struct auth_exchange e = { .server = key->key, .version = SIGNED_VERSION,
+	struct auth_exchange e = { .server = key->key,
+				   .version = SIGNED | link_version(&x->asks, &x->answers),
 				   .client_qpn = x->asks_qpn, .server_qpn = x->answers_qpn,
 				   .hello = hello, .hello_bytes = sizeof *hello };
 

@@ -6,6 +6,9 @@
  * answered with one; then it sends a hello with a proof, and is answered with another.  A proof
  * is over both knocks, both queue pairs and the hellos (common/auth/auth.h says what for).
  *
+ * Members are upgraded one by one, so each says by its knock which versions it speaks, and both go
+ * by the latest that they share.  The proofs are over that, too.
+ *
  * No I/O, no allocation; any thread, after auth_init().
  */
 #ifndef SERVER_CLUSTER_LINK_PROVE_H
@@ -19,7 +22,8 @@
 #include "common/auth/auth.h"
 
 #define LINK_MAGIC 0x6b6e6c64766bull /* "kvdlnk" */
-#define LINK_VERSION 1u
+#define LINK_VERSION 2u
+#define LINK_VERSION_OLDEST 2u /* that this one speaks too */
 #define LINK_NAME_BYTES 64u /* of a member, with its 0 */
 
 /* Which of their threads two members' connection is of. */
@@ -28,13 +32,17 @@ struct link_lane {
 	uint32_t number; /* 0: the clusters' threads; from 1 on: workers */
 };
 
+struct link_versions {
+	uint32_t oldest, latest; /* and all in between */
+};
+
 /* The private data of a request for a connection, and of its answer. */
 struct link_knock {
 	uint64_t magic;
-	uint32_t version;
+	uint32_t version; /* the latest */
 	struct link_lane lane;
 	uint8_t nonce[AUTH_NONCE_BYTES];
-	uint32_t unused;
+	uint32_t oldest;
 };
 static_assert(sizeof(struct link_knock) <= 56, "what rdma_cm takes with a request");
 
@@ -56,9 +64,12 @@ struct link_exchange {
 	uint32_t asks_qpn, answers_qpn;
 };
 
-void link_knock_fill(struct link_knock *knock, const struct link_lane *lane);
-/* Whether that is a knock of this version; length as rdma_cm has it, which may be more. */
+void link_knock_fill(struct link_knock *knock, const struct link_lane *lane,
+		     const struct link_versions *versions);
+/* Whether that is a member's knock; length as rdma_cm has it, which may be more. */
 bool link_knock_take(struct link_knock *knock, const void *data, size_t length);
+/* The version that two who knocked so go by; 0: they share none. */
+uint32_t link_version(const struct link_knock *a, const struct link_knock *b);
 
 /* Fills hello->proof. */
 void link_prove_hello(const struct link_exchange *x, const struct link_key *key,

@@ -133,9 +133,12 @@ void member_polled(struct member *m, uint64_t polled_ns)
 	m->polled_ns = polled_ns;
 }
 
-void member_connected(struct member *m)
+void member_connected(struct member *m, const char *name)
 {
 	m->round.raised_ns = 0;
+	/* What was asked before went nowhere. */
+	if (m->known.count && !strcmp(m->known.set[0].name, name))
+		m->asked = 0;
 }
 
 void member_gone(struct member *m, const char *name)

@@ -39,8 +39,8 @@ void member_heard(struct member *m, uint64_t now_ns, const char *from,
  * gone who is silent.
  */
 void member_expect(struct member *m, uint64_t now_ns);
-/* The connection to that one is there: it hears of this one at once. */
-void member_connected(struct member *m);
+/* The connection with that one is there: it hears of this one at once. */
+void member_connected(struct member *m, const char *name);
 /*
  * All that had come by then was told.  Who is silent is judged by that: a thread that comes late
  * takes nobody for gone whose message lies there.

@@ -8,7 +8,7 @@
 #include "server/cluster/lease/round.h"
 #include "server/cluster/member/action.h"
 
-/* So long: then the other one is taken for gone.  Its promise lasts longer than that. */
+/* So long: then the other one is taken for gone. */
 #define MEMBER_SILENCE_NS 200000000ull
 #define MEMBER_CONNECT_NS 1000000000ull /* to connect at first */
 #define MEMBER_RETRY_NS 50000000ull    /* between writes of unknown outcome */

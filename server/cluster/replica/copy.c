@@ -11,11 +11,11 @@
 #include "server/table/index.h"
 
 #define WALK_BUCKETS 64u /* of one hand, at the most */
-#define ROUND_KEYS 16u
+#define ROUND_KEYS 64u
 #define UNDER_WAY_KEYS 64u
 #define UNDER_WAY_BYTES (1u << 20) /* beside one that is longer */
-#define KEY_COST_BYTES 256u /* of the rate, beside the item's own */
-#define BURST_NS 10000000ull
+#define KEY_COST_BYTES 4096u /* of the rate, beside the item's own: what a message costs */
+#define BURST_NS 2000000ull /* that it makes up for */
 
 /* In a hand: behind it the key; without one: a stripe. */
 struct entry {
@@ -359,6 +359,11 @@ void replica_copy(struct replica_worker *w, uint64_t now_ns)
 		fill_hand(w);
 	if (w->hand.left)
 		empty_hand(w, now_ns);
+}
+
+bool replica_copies(const struct replica_worker *w)
+{
+	return w->replica->is_copying;
 }
 
 void replica_copied(struct replica_worker *w, struct replica_record *o)

@@ -39,6 +39,8 @@ bool replica_progress(struct replica *replica, struct replica_progress *progress
  * more keys are copied, if a copy is made.  What is new leaves with the next replica_flush().
  */
 void replica_copy(struct replica_worker *worker, uint64_t now_ns);
+/* Whether there is one under way. */
+bool replica_copies(const struct replica_worker *worker);
 
 /* -------------------------------------------------------------------- of this folder */
 /* The lock is held. */

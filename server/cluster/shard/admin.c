@@ -167,7 +167,7 @@ static void promote(struct shard *s, uint64_t now_ns)
 	struct admin *a = &s->admin;
 
 	if (!strcmp(a->command.member, s->name))
-		end(s, ADMIN_DONE, "%s is the primary", s->name);
+		end(s, ADMIN_DONE, "%s is primary as of epoch %" PRIu64, s->name, s->member.reign);
 	else if (may(s) && member_promote(&s->member, a->command.member, now_ns))
 		run(s);
 }

@@ -245,6 +245,11 @@ void crew_copy(struct crew *c)
 	replica_copy(c->replica, shard_clock_ns());
 }
 
+bool crew_copies(const struct crew *c)
+{
+	return replica_copies(c->replica);
+}
+
 void crew_wake(struct shard *s)
 {
 	for (unsigned i = 0; i < s->options.worker_count; i++)

@@ -28,6 +28,7 @@
 
 #define SHARD_ORDERS 64u   /* that not all workers have taken */
 #define SHARD_TICK_MS 5
+#define SHARD_TICK_TURN_MS 1 /* while the primary changes */
 #define SHARD_LANES (SHARD_WORKERS_MAX + 1) /* 0: the shard's own */
 #define SHARD_PATH_BYTES 128u
 #define SHARD_OTHERS (MEMBER_PEERS_MAX + 4) /* members, a joiner, and some that are going */

@@ -137,7 +137,8 @@ void lanes_keep(struct shard *s, uint64_t now_ns)
 			let_go(s, l);
 			continue;
 		}
-		if (!member_is_primary(&s->member))
+		/* Before its workers are of the epoch it can't answer what it is asked at once. */
+		if (!member_is_primary(&s->member) || s->member.epoch_order)
 			continue;
 		for (unsigned lane = 0; lane <= s->options.worker_count; lane++)
 			ask(s, l, lane, now_ns);

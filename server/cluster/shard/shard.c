@@ -308,8 +308,16 @@ static void tick(struct shard *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
+static bool is_turning(const struct shard *s)
+{
+	enum member_state state = s->member.state;
+
+	return state == MEMBER_SEALED || state == MEMBER_TAKING || state == MEMBER_LEAVING;
+}
+
 static void wait_for_something(struct shard *s)
 {
+	int tick_ms = is_turning(s) ? SHARD_TICK_TURN_MS : SHARD_TICK_MS;
 	struct pollfd fds[] = { { .fd = s->wake_fd, .events = POLLIN },
 				{ .fd = s->channel->fd, .events = POLLIN },
 				{ .fd = link_door_fd(s->door), .events = POLLIN },
@@ -319,7 +327,7 @@ static void wait_for_something(struct shard *s)
 
 	link_port_arm(s->port);
 	if (link_port_poll(s->port, shard_clock_ns()) ||
-	    poll(fds, sizeof fds / sizeof *fds, SHARD_TICK_MS) <= 0)
+	    poll(fds, sizeof fds / sizeof *fds, tick_ms) <= 0)
 		return;
 	if (fds[0].revents)
 		eventfd_read(s->wake_fd, &value);

@@ -25,10 +25,9 @@ static void up(void *arg, struct link_peer *p)
 	}
 	s->peers[i] = p;
 	log_info("connected with member %s", link_peer_name(p));
-	if (!link_peer_is_asker(p))
-		return;
-	lanes_are(s, p, LANE_UP);
-	member_connected(&s->member);
+	if (link_peer_is_asker(p))
+		lanes_are(s, p, LANE_UP);
+	member_connected(&s->member, link_peer_name(p));
 }
 
 static void down(void *arg, struct link_peer *p, const char *why)

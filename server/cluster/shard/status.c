@@ -173,12 +173,23 @@ void shard_figures(struct shard *s, struct shard_figures *f)
 		f->lag_records = lag[i] > f->lag_records ? lag[i] : f->lag_records;
 }
 
-size_t shard_where(struct shard *s, uint64_t *epoch, char *buf, size_t bytes)
+/* The lock is held. */
+static uint32_t heard_us(const struct member *m)
+{
+	uint64_t now_ns = shard_clock_ns();
+
+	if (m->is_gone || m->heard_ns > now_ns || now_ns - m->heard_ns >= UINT32_MAX * 1000ull)
+		return UINT32_MAX;
+	return (uint32_t)((now_ns - m->heard_ns) / 1000);
+}
+
+size_t shard_where(struct shard *s, uint64_t *epoch, uint32_t *heard, char *buf, size_t bytes)
 {
 	struct out o = { buf, 0, bytes };
 
 	pthread_mutex_lock(&s->lock);
 	*epoch = s->seen.known.epoch;
+	*heard = heard_us(&s->seen);
 	for (unsigned i = 0; i < s->seen.known.count; i++) {
 		const struct roster_member *r = roster_find(&s->roster, s->seen.known.set[i].name);
 

@@ -528,10 +528,11 @@ static void step_urgently(struct store_worker *w, uint64_t now_ns)
 {
 	struct compact *x = w->store->compact;
 	uint64_t freed = atomic_load_explicit(&x->freed_bytes, memory_order_relaxed);
+	uint64_t begun_ns = clock_ns();
 
 	while (w->compact->is_in_round &&
 	       atomic_load_explicit(&x->freed_bytes, memory_order_relaxed) == freed &&
-	       clock_ns() - now_ns < STEP_NS)
+	       clock_ns() - begun_ns < STEP_NS)
 		go_on(w, now_ns);
 	atomic_store(&x->urgent, false);
 }
@@ -541,12 +542,12 @@ static void step_urgently(struct store_worker *w, uint64_t now_ns)
 static void step(struct store_worker *w, uint64_t now_ns)
 {
 	struct compact_worker *c = w->compact;
+	uint64_t begun_ns = clock_ns();
 
 	if (c->is_in_round)
 		go_on(w, now_ns);
-	uint64_t end_ns = clock_ns();
-	c->resume_ns = atomic_load(&w->store->compact->wanted) ? end_ns + (end_ns - now_ns)
-							       : now_ns + PAUSE_NS;
+	c->resume_ns = now_ns + (atomic_load(&w->store->compact->wanted)
+					 ? 2 * (clock_ns() - begun_ns) : PAUSE_NS);
 }
 
 void compact_step(struct store_worker *w, uint64_t now_ns)

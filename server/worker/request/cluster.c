@@ -15,30 +15,32 @@ static enum request_fate answer(struct request *r, enum wire_status status)
 	return REQUEST_DONE;
 }
 
-static enum request_fate answer_text(struct request *r, uint64_t version, uint64_t word,
-				     const char *text, size_t bytes)
+static struct txbuf *reply_text(struct request *r, uint64_t version, const char *text, size_t bytes)
 {
 	struct txbuf *tx = reply_new(&r->worker->tx, r->to, r->head, WIRE_OK);
 
 	reply_head(tx)->version = version;
-	reply_head(tx)->word = word;
 	reply_head(tx)->value_bytes = bytes;
 	memcpy(reply_payload(tx), text, bytes);
-	reply_send(&r->worker->tx, tx, bytes);
-	return REQUEST_DONE;
+	return tx;
 }
 
 enum request_fate request_where(struct request *r)
 {
 	const struct server_hooks *h = &r->worker->server->hooks;
 	char text[REPLY_PAYLOAD_MAX];
+	uint32_t heard_us;
 	uint64_t epoch;
 	size_t bytes;
 
 	if (!h->cluster_where)
 		return answer(r, WIRE_EUNSUPPORTED);
-	bytes = h->cluster_where(h->cluster_arg, &epoch, text, sizeof text);
-	return answer_text(r, epoch, atomic_load(&r->worker->server->membership->reign), text, bytes);
+	bytes = h->cluster_where(h->cluster_arg, &epoch, &heard_us, text, sizeof text);
+	struct txbuf *tx = reply_text(r, epoch, text, bytes);
+	reply_head(tx)->word = atomic_load(&r->worker->server->membership->reign);
+	reply_head(tx)->item_flags = heard_us;
+	reply_send(&r->worker->tx, tx, bytes);
+	return REQUEST_DONE;
 }
 
 enum request_fate request_cluster(struct request *r)
@@ -60,8 +62,10 @@ enum request_fate request_cluster(struct request *r)
 	memcpy(member, r->key, q->key_bytes);
 	member[q->key_bytes] = '\0';
 	status = h->cluster_command(h->cluster_arg, &command, &state, text, sizeof text);
-	return status == WIRE_OK ? answer_text(r, (uint64_t)state, 0, text, strlen(text))
-				 : answer(r, status);
+	if (status != WIRE_OK)
+		return answer(r, status);
+	reply_send(&r->worker->tx, reply_text(r, (uint64_t)state, text, strlen(text)), strlen(text));
+	return REQUEST_DONE;
 }
 
 /* What is not of the table. */

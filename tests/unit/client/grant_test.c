@@ -103,15 +103,16 @@ static void test_told(void **state)
 	struct grant g = begun(REIGN);
 
 	(void)state;
-	grant_told(&g, 100, 500 * MS);
-	assert_true(grant_is_good(&g, REIGN, 600 * MS - 1));
-	assert_false(grant_is_good(&g, REIGN, 600 * MS));
-	grant_told(&g, 0, 900 * MS); /* says nothing */
-	assert_true(grant_is_good(&g, REIGN, 600 * MS - 1));
-	grant_told(&g, 60000, 550 * MS); /* no primary has more than that */
-	assert_false(grant_is_good(&g, REIGN, 550 * MS + LEASE_GOOD_NS));
-	grant_not_needed(&g);
+	grant_told(&g, 50, 500 * MS);
+	assert_true(grant_is_good(&g, REIGN, 550 * MS - 1));
 	assert_false(grant_is_good(&g, REIGN, 550 * MS));
+	grant_told(&g, 0, 900 * MS); /* says nothing */
+	assert_true(grant_is_good(&g, REIGN, 550 * MS - 1));
+	grant_told(&g, 60000, 520 * MS); /* no primary has more than that */
+	assert_true(grant_is_good(&g, REIGN, 520 * MS + LEASE_GOOD_NS - 1));
+	assert_false(grant_is_good(&g, REIGN, 520 * MS + LEASE_GOOD_NS));
+	grant_not_needed(&g);
+	assert_false(grant_is_good(&g, REIGN, 520 * MS));
 }
 
 static void test_looks(void **state)
@@ -120,33 +121,33 @@ static void test_looks(void **state)
 
 	(void)state;
 	assert_true(grant_look_is_due(&g, 500 * MS));
-	grant_told(&g, 150, 500 * MS);
+	grant_told(&g, LEASE_GOOD_NS / MS, 500 * MS);
 	assert_false(grant_look_is_due(&g, 500 * MS + GRANT_LOOK_NS / 2 - 1));
 	assert_true(grant_is_fresh(&g, REIGN, 500 * MS + GRANT_LOOK_NS / 2 - 1));
 	assert_false(grant_is_fresh(&g, REIGN + 1, 500 * MS));
 	assert_false(grant_is_fresh(&g, REIGN, 500 * MS + GRANT_LOOK_NS / 2));
 	assert_true(grant_look_is_due(&g, 500 * MS + GRANT_LOOK_NS / 2));
-	grant_looks(&g, 550 * MS);
+	grant_looks(&g, 510 * MS);
 	assert_false(grant_look_is_due(&g, 900 * MS)); /* one is out */
 	grant_seen(&g, &(struct layout_lease){ 0 });
-	assert_false(grant_look_is_due(&g, 550 * MS + GRANT_LOOK_NS - 1));
-	assert_true(grant_look_is_due(&g, 550 * MS + GRANT_LOOK_NS));
-	assert_true(grant_is_fresh(&g, REIGN, 550 * MS + GRANT_LOOK_NS - 1));
-	grant_looks(&g, 610 * MS);
-	assert_true(grant_is_fresh(&g, REIGN, 650 * MS - 1));
-	assert_false(grant_is_fresh(&g, REIGN, 650 * MS)); /* it is over before the next look */
+	assert_false(grant_look_is_due(&g, 510 * MS + GRANT_LOOK_NS - 1));
+	assert_true(grant_look_is_due(&g, 510 * MS + GRANT_LOOK_NS));
+	assert_true(grant_is_fresh(&g, REIGN, 510 * MS + GRANT_LOOK_NS - 1));
+	grant_looks(&g, 545 * MS);
+	assert_true(grant_is_fresh(&g, REIGN, 500 * MS + LEASE_GOOD_NS - 1));
+	assert_false(grant_is_fresh(&g, REIGN, 500 * MS + LEASE_GOOD_NS)); /* it is over before the next look */
 }
 
-/* With a round each 50 ms, and looks when they are due, a lease that was told once never ends. */
+/* With a round each 16 ms and a little, and looks when they are due, a lease that was told once never ends. */
 static void test_looks_are_enough(void **state)
 {
-	for (uint64_t phase = 0; phase < 55; phase++) {
+	for (uint64_t phase = 0; phase < 18; phase++) {
 		struct grant g = begun(REIGN);
 
 		/* It is told when the latest round is `phase` old. */
 		grant_told(&g, (unsigned)(LEASE_GOOD_NS / MS - phase), 1000 * MS);
 		for (uint64_t t = 1000; t < 3000; t++) {
-			uint64_t round = (t + phase) / 55;
+			uint64_t round = (t + phase) / 18;
 			if (grant_look_is_due(&g, t * MS))
 				look(&g, REIGN, round, round, t * MS);
 			assert_true(grant_is_good(&g, REIGN, t * MS));

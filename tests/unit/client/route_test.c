@@ -120,6 +120,44 @@ static void test_learn(void **state)
 	expect_present("127.0.0.1:7/photos");
 }
 
+/* Who knows of no later epoch names a primary that is dead: it is not gone to again and again. */
+static void test_gone(void **state)
+{
+	struct addr primary;
+
+	(void)state;
+	assert_true(learn(3, "127.0.0.1:1\n127.0.0.1:2\n127.0.0.1:3\n", &primary));
+	assert_false(route_is_gone(&r));
+	gone("127.0.0.1:1");
+	assert_true(route_is_gone(&r));
+	assert_true(learn(3, "127.0.0.1:1\n127.0.0.1:2\n127.0.0.1:3\n", &primary));
+	assert_string_equal(primary.text, "127.0.0.1:1");
+	expect_present("127.0.0.1:2");
+	/* A later epoch, with the same primary; it is gone once more. */
+	assert_true(learn(4, "127.0.0.1:1\n127.0.0.1:2\n", &primary));
+	assert_false(route_is_gone(&r));
+	expect_present("127.0.0.1:1");
+	gone("127.0.0.1:1");
+	assert_true(route_is_gone(&r));
+	/* It was heard of. */
+	route_found(&r);
+	assert_false(route_is_gone(&r));
+	expect_present("127.0.0.1:1");
+	gone("127.0.0.1:1");
+	/* The other one does not answer either, or it was there after all. */
+	gone("127.0.0.1:2");
+	assert_false(route_is_gone(&r));
+	gone("127.0.0.1:1");
+	assert_true(route_is_gone(&r));
+	route_settled(&r, &primary);
+	assert_false(route_is_gone(&r));
+	/* Another primary. */
+	gone("127.0.0.1:1");
+	assert_true(learn(4, "127.0.0.1:2\n127.0.0.1:1\n", &primary));
+	assert_false(route_is_gone(&r));
+	expect_present("127.0.0.1:2");
+}
+
 /* What comes off the wire is bounded. */
 static void test_many(void **state)
 {
@@ -140,6 +178,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_name, begin, finish),
 		cmocka_unit_test_setup_teardown(test_list, begin, finish),
 		cmocka_unit_test_setup_teardown(test_learn, begin, finish),
+		cmocka_unit_test_setup_teardown(test_gone, begin, finish),
 		cmocka_unit_test_setup_teardown(test_many, begin, finish),
 	};
 

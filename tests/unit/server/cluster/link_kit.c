@@ -106,6 +106,12 @@ static void open_device(struct side *s, const struct addr *addr)
 
 void kit_open(struct side *s, const char *name, const struct link_key *key, bool listens)
 {
+	kit_open_of(s, name, key, listens, (struct link_versions){ 0, 0 });
+}
+
+void kit_open_of(struct side *s, const char *name, const struct link_key *key, bool listens,
+		 struct link_versions versions)
+{
 	struct addr any;
 	struct err err;
 
@@ -120,7 +126,8 @@ void kit_open(struct side *s, const char *name, const struct link_key *key, bool
 	};
 	struct link_door_options door = {
 		.device = &s->device, .pd = s->pd, .device_port = 1,
-		.listen = listens ? &any : NULL, .port = port_of, .failed = failed, .arg = s,
+		.listen = listens ? &any : NULL, .versions = versions,
+		.port = port_of, .failed = failed, .arg = s,
 	};
 	if (link_port_new(&port, &s->port, &err) || link_door_new(&door, &s->door, &err))
 		fail_msg("%s", err.text);

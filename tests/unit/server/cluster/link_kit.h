@@ -35,6 +35,9 @@ uint64_t kit_now_ns(void);
 
 /* `name`: of the member; listens on a free port of the loopback if it is to. */
 void kit_open(struct side *s, const char *name, const struct link_key *key, bool listens);
+/* A program that speaks those versions of the protocol. */
+void kit_open_of(struct side *s, const char *name, const struct link_key *key, bool listens,
+		 struct link_versions versions);
 void kit_close(struct side *a, struct side *b);
 void kit_connect(struct side *from, const struct addr *to, uint32_t lane);
 /* Polls both (b may be NULL) until it is true; fails after a minute. */

@@ -234,6 +234,45 @@ static void test_another_keys_answer(void **state)
 	expect(a.why, "has not this cluster's key");
 }
 
+static void open_versions(uint32_t a_oldest, uint32_t a_latest, uint32_t b_oldest, uint32_t b_latest)
+{
+	kit_close(&a, &b);
+	kit_open_of(&a, "anna", &key, false, (struct link_versions){ a_oldest, a_latest });
+	kit_open_of(&b, "bert", &key, true, (struct link_versions){ b_oldest, b_latest });
+}
+
+/* The latest that both speak; where there is none, who asked is told, whichever is the newer one. */
+static void test_versions(void **state)
+{
+	(void)state;
+	open_versions(2, 3, 1, 2);
+	come_up();
+	assert_int_equal(link_version(&b.peer->exchange.asks, &b.peer->exchange.answers), 2);
+	open_versions(1, 2, 3, 4);
+	kit_connect(&a, link_door_addr(b.door), 1);
+	kit_until(&a, &b, has_failed, &a, "it is refused");
+	expect(a.why, "it speaks versions 3 to 4 of the protocol between members, this one 1 to 2");
+	open_versions(7, 8, 5, 6);
+	kit_connect(&a, link_door_addr(b.door), 1);
+	kit_until(&a, &b, has_failed, &a, "it is refused");
+	expect(a.why, "it speaks versions 5 to 6");
+	assert_int_equal(a.ups + b.ups, 0);
+}
+
+/* Who takes a version away from a knock on its way proves nothing. */
+static void test_a_version_taken_away(void **state)
+{
+	(void)state;
+	open_versions(2, 3, 2, 3);
+	kit_connect(&a, link_door_addr(b.door), 1);
+	for (uint64_t end = kit_now_ns() + KIT_LIMIT_NS; !b.port->has_arrived && kit_now_ns() < end;)
+		link_door_poll(a.door, kit_now_ns()), link_door_poll(b.door, kit_now_ns());
+	assert_true(b.port->has_arrived);
+	b.port->arrived->exchange.asks.version = 2;
+	kit_until(&a, &b, are_down, NULL, "both end it");
+	assert_int_equal(a.ups + b.ups, 0);
+}
+
 static void test_nobodys_lane(void **state)
 {
 	(void)state;
@@ -537,6 +576,8 @@ int main(int argc, char **argv)
 		CASE(test_who_sleeps),
 		CASE(test_another_key),
 		CASE(test_another_keys_answer),
+		CASE(test_versions),
+		CASE(test_a_version_taken_away),
 		CASE(test_nobodys_lane),
 		CASE(test_nobody_there),
 		CASE(test_who_proves_nothing),

@@ -12,6 +12,8 @@
 
 #include "tests/unit/server/cluster/walk/walk.h"
 
+#define CLIENT_TURNS 3 /* leases are short */
+
 struct walk w;
 
 uint64_t draw(uint64_t below)
@@ -69,6 +71,10 @@ static void freeze(struct proc *p)
 		p->frozen_ns = w.now_ns + some_time();
 	if (chance(600))
 		p->worker_frozen_ns = w.now_ns + some_time();
+	/* Cut off too: the others don't wait until it is silent. */
+	if (chance(400))
+		for (unsigned i = 1; i < MEMBERS; i++)
+			procs_break(p->index, (p->index + i) % MEMBERS, false);
 }
 
 /* Whether what was answered is somewhere else, too. */
@@ -151,7 +157,8 @@ static void walk(uint64_t seed)
 		else if (chance(600))
 			worker_turn(&w.procs[draw(MEMBERS)]);
 		else
-			client_turn();
+			for (unsigned i = 0; i < CLIENT_TURNS; i++)
+				client_turn();
 		judge();
 	}
 	procs_end();
