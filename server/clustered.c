@@ -95,7 +95,7 @@ static void guest_leaves(void *arg)
 
 static bool guest_waits(void *arg)
 {
-	return crew_copies(arg);
+	return crew_waits(arg);
 }
 
 static void wake(void *commands)

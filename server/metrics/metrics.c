@@ -373,7 +373,7 @@ static void add_cluster(FILE *f, const struct server *s)
 	gauge(f, "kvd_cluster_in_sync_members", "That have each change that is answered.", c.in_sync);
 	gauge(f, "kvd_cluster_copies", "That there are to be.", c.copies);
 	gauge(f, "kvd_cluster_agreement_reached", "1 if ZooKeeper can be asked.", c.is_reached);
-	gauge(f, "kvd_cluster_fit", "0 if it lacks a change, and is to be restarted.", c.is_fit);
+	gauge(f, "kvd_cluster_fit", "0 if it lacks a change, and waits to be copied to.", c.is_fit);
 	gauge(f, "kvd_cluster_lag_records",
 	      "Changes under way that the slowest backup has not acknowledged.", c.lag_records);
 	gauge_real(f, "kvd_cluster_lease_left_seconds", "Until when the primary may answer.",

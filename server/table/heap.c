@@ -86,10 +86,23 @@ static bool is_of_pages(size_t bytes)
 	return bytes >= HEAP_PAGES_BYTES_MIN;
 }
 
+static void *note_run(struct heap *h, void *run, size_t bytes)
+{
+	if (run)
+		region_note(h->region, run, SLAB_NOTE_RUN | (uint32_t)(bytes / REGION_PAGE_BYTES));
+	return run;
+}
+
 static void *alloc_pages(struct heap *h, size_t bytes)
 {
-	return region_has_spare(h->region, bytes) ? region_alloc(h->region, bytes, REGION_PAGE_BYTES)
-						  : NULL;
+	return !region_has_spare(h->region, bytes) ? NULL :
+	       note_run(h, region_alloc(h->region, bytes, REGION_PAGE_BYTES), bytes);
+}
+
+static void free_pages(struct heap *h, void *ptr, size_t bytes)
+{
+	region_note(h->region, ptr, 0);
+	region_free(h->region, ptr, bytes);
 }
 
 static void *pop(struct magazine *m)
@@ -186,7 +199,7 @@ void heap_free(struct heap *heap, void *ptr, size_t bytes)
 {
 	wipe(heap, ptr, bytes);
 	if (is_of_pages(bytes)) {
-		region_free(heap->region, ptr, whole_pages(bytes));
+		free_pages(heap, ptr, whole_pages(bytes));
 		return;
 	}
 	struct magazine *m = &heap->magazine[size_class_of(heap->classes, bytes)];
@@ -245,5 +258,21 @@ void *heap_alloc_packed(struct heap *heap, size_t bytes, enum heap_packed how)
 void heap_free_packed(struct heap *heap, void *ptr, size_t bytes)
 {
 	wipe(heap, ptr, bytes);
-	slabs_give(heap->slabs, &ptr, 1);
+	if (is_of_pages(bytes))
+		free_pages(heap, ptr, whole_pages(bytes));
+	else
+		slabs_give(heap->slabs, &ptr, 1);
+}
+
+size_t heap_run_bytes(const struct region *region, size_t page)
+{
+	uint32_t note = region_noted(region, page);
+
+	return note & SLAB_NOTE_RUN ? (note & ~SLAB_NOTE_RUN) * (size_t)REGION_PAGE_BYTES : 0;
+}
+
+void *heap_alloc_before(struct heap *heap, size_t bytes, const void *limit)
+{
+	bytes = whole_pages(bytes);
+	return note_run(heap, region_alloc_before(heap->region, bytes, limit), bytes);
 }

@@ -54,4 +54,9 @@ void *heap_alloc_packed(struct heap *heap, size_t bytes, enum heap_packed how);
 uint64_t heap_longer_slots(const struct heap *heap, unsigned class);
 void heap_free_packed(struct heap *heap, void *ptr, size_t bytes);
 
+/* Of an item of whole pages that begins with that page of the region; 0: none does. */
+size_t heap_run_bytes(const struct region *region, size_t page);
+/* Whole pages, of the lowest run that has so many, if that begins before `limit`; or NULL. */
+void *heap_alloc_before(struct heap *heap, size_t bytes, const void *limit);
+
 #endif

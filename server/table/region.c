@@ -36,8 +36,8 @@ struct region {
 	/* Of all below but used_bytes and reserve_bytes, which region_used_bytes loads without it. */
 	pthread_mutex_t lock;
 	_Atomic size_t used_bytes;
-	size_t reserve_bytes; /* set before heaps allocate */
-	bool wipes;           /* the same */
+	_Atomic size_t reserve_bytes;
+	bool wipes; /* set before heaps allocate */
 	uint64_t *free_bits;
 	unsigned levels;
 	struct summary *level[LEVELS_MAX];
@@ -355,12 +355,17 @@ size_t region_longest_bytes(struct region *region)
 
 void region_set_reserve(struct region *r, size_t bytes)
 {
-	r->reserve_bytes = bytes;
+	atomic_store_explicit(&r->reserve_bytes, bytes, memory_order_relaxed);
+}
+
+static size_t reserve_bytes(const struct region *r)
+{
+	return atomic_load_explicit(&r->reserve_bytes, memory_order_relaxed);
 }
 
 bool region_may_spare(const struct region *r, size_t bytes)
 {
-	return r->reserve_bytes + bytes <= r->pages * REGION_PAGE_BYTES;
+	return reserve_bytes(r) + bytes <= r->pages * REGION_PAGE_BYTES;
 }
 
 void region_set_wipe(struct region *r)
@@ -375,7 +380,7 @@ bool region_wipes(const struct region *r)
 
 bool region_has_spare(const struct region *r, size_t bytes)
 {
-	return region_used_bytes(r) + r->reserve_bytes + bytes <= r->pages * REGION_PAGE_BYTES;
+	return region_used_bytes(r) + reserve_bytes(r) + bytes <= r->pages * REGION_PAGE_BYTES;
 }
 
 size_t region_used_bytes(const struct region *region)

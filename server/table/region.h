@@ -33,7 +33,7 @@ void region_free(struct region *region, void *addr, size_t bytes);
 
 size_t region_used_bytes(const struct region *region);
 
-/* The bytes that heaps leave for the index: 0 at first. */
+/* The bytes that heaps leave for others: 0 at first.  Any thread. */
 void region_set_reserve(struct region *region, size_t bytes);
 bool region_has_spare(const struct region *region, size_t bytes);
 /* Whether an empty region could hold so much beside the reserve. */

@@ -143,7 +143,9 @@ static uint8_t *addr_of(const struct slabs *s, const struct slab *b)
 /* 0 where no slab is. */
 static uint32_t number_at(const struct slabs *s, size_t page)
 {
-	return region_noted(s->region, page);
+	uint32_t note = region_noted(s->region, page);
+
+	return note & SLAB_NOTE_RUN ? 0 : note;
 }
 
 /* The slab of a slot that is taken. */

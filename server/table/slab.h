@@ -21,6 +21,12 @@
 
 struct slabs;
 
+/*
+ * Of what is noted of a page (region_note): without it the number of the slab that the page is of;
+ * with it an item of so many whole pages begins there (heap.h).
+ */
+#define SLAB_NOTE_RUN 0x80000000u
+
 /* Slots are multiples of unit_bytes (size_class.h).  The region outlives it.  0 or an errno
  * value. */
 int slabs_new(struct region *region, unsigned unit_bytes, struct slabs **slabs);

@@ -102,6 +102,9 @@ cmp "$tmp/head" "$tmp/out" || true # another time stands in it
 open_batch -t 1s
 ask 'put a b'
 kill_kvd
+# What it READs of the memory may come before it hears that its owner is gone.
+has_heard() { ask 'get a'; [ "$answer" != b ]; }
+wait_for has_heard || fail "it does not hear that kvd is gone"
 for i in 1 2 3; do
 	ask 'get a'
 	case $answer in

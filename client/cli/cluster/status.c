@@ -117,9 +117,9 @@ unsigned cluster_judge(const struct members *m, FILE *to)
 	unsigned wrong = judge_agreement(m, to) + judge_primary(m, to) + judge_copies(m, to);
 
 	if (count(m, is_unfit)) {
-		fputs("Restart ", to);
+		fputs("Unfit: ", to);
 		list(to, m, is_unfit);
-		fputs(": it lacks a change, and serves no more (its log says which).\n", to);
+		fputs(" lacks a change (its log says why), and waits to be copied to.\n", to);
 		wrong++;
 	}
 	return wrong;
@@ -140,7 +140,7 @@ static void doing(const struct member *m, char *to, size_t bytes)
 	if (!m->answered)
 		snprintf(to, bytes, m->there ? "does not answer" : "gone");
 	else if (!m->fit)
-		snprintf(to, bytes, "unfit: restart it");
+		snprintf(to, bytes, "unfit, waits for a copy");
 	else if (m->copied >= 0)
 		snprintf(to, bytes, "being copied to: %.0f %%", 100 * m->copied);
 	else if (!strcmp(m->state, "primary"))

@@ -90,12 +90,23 @@ static void promise(struct member *m, uint64_t number, uint64_t now_ns,
 		    actions);
 }
 
+/* It is there, and of no use to this primary: who hears of nothing else leaves it out. */
+static void refuse(struct member *m, const struct config_member *to, struct member_actions *actions)
+{
+	member_send(m, to, &(struct member_message){ .kind = MEMBER_PROMISE, .number = MEMBER_REFUSED },
+		    actions);
+}
+
 static void heartbeat(struct member *m, uint64_t now_ns, const struct config_member *from,
 		      const struct member_message *msg, struct member_actions *actions)
 {
 	struct member_action *a;
 
-	if (msg->epoch < m->known.epoch || m->state == MEMBER_SEALED) {
+	if (m->state == MEMBER_SEALED) {
+		refuse(m, from, actions);
+		return;
+	}
+	if (msg->epoch < m->known.epoch) {
 		promise(m, 0, now_ns, from, actions);
 		return;
 	}
@@ -121,7 +132,8 @@ static void say_joined(struct member *m, struct member_actions *actions)
 static void join(struct member *m, uint64_t now_ns, const struct member_message *msg,
 		 struct member_actions *actions)
 {
-	if ((m->state != MEMBER_OUT && m->state != MEMBER_JOINING) || m->is_unfit)
+	if ((m->state != MEMBER_OUT && m->state != MEMBER_JOINING) ||
+	    (m->is_unfit && now_ns < m->heal_ns))
 		return;
 	if (m->state == MEMBER_JOINING && msg->number == m->copy) {
 		if (!m->resolve_order && m->self.incarnation)
@@ -129,6 +141,7 @@ static void join(struct member *m, uint64_t now_ns, const struct member_message 
 		return;
 	}
 	m->state = MEMBER_JOINING;
+	m->is_unfit = false;
 	m->copy = msg->number;
 	m->heard_ns = now_ns;
 	m->is_gone = false;

@@ -30,7 +30,12 @@ static void be_out(struct member *m, struct member_actions *actions)
 static void be_backup(struct member *m, uint64_t now_ns, struct member_actions *actions)
 {
 	member_end_reign(m, actions);
+	if (m->is_unfit) {
+		member_seal(m, actions); /* it would promise, and acknowledge nothing */
+		return;
+	}
 	m->state = MEMBER_BACKING;
+	m->ailing_ns = 0;
 	m->heard_ns = now_ns;
 	m->is_gone = false;
 	m->asked = 0;
@@ -108,9 +113,19 @@ void member_reached(struct member *m, bool is_reached)
 	m->is_reached = is_reached;
 }
 
-void member_failed(struct member *m, struct member_actions *actions)
+static void be_unfit(struct member *m, bool may_heal, uint64_t now_ns)
 {
+	uint64_t longer_ns = m->ailing_ns ? 2 * m->ailing_ns : MEMBER_HEAL_NS;
+
 	m->is_unfit = true;
+	m->ailing_ns = longer_ns < MEMBER_HEAL_NS_MAX ? longer_ns : MEMBER_HEAL_NS_MAX;
+	m->heal_ns = may_heal ? now_ns + m->ailing_ns : UINT64_MAX;
+}
+
+void member_failed(struct member *m, bool may_heal, uint64_t now_ns,
+		   struct member_actions *actions)
+{
+	be_unfit(m, may_heal, now_ns);
 	if (m->state == MEMBER_OUT || m->state == MEMBER_SEALED)
 		return;
 	if (m->state == MEMBER_JOINING) {

@@ -50,7 +50,11 @@ void member_polled(struct member *m, uint64_t polled_ns);
 void member_gone(struct member *m, const char *name);
 void member_obeyed(struct member *m, uint64_t order, uint64_t now_ns,
 		   struct member_actions *actions);
-/* Its disk failed: another one decides what was under way. */
-void member_failed(struct member *m, struct member_actions *actions);
+/*
+ * Its disk failed, or it lacks a change: another one decides what was under way.  may_heal: a copy
+ * makes it whole, so it joins again, after a while that is longer each time.
+ */
+void member_failed(struct member *m, bool may_heal, uint64_t now_ns,
+		   struct member_actions *actions);
 
 #endif

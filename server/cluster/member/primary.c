@@ -209,6 +209,8 @@ void member_heard_primary(struct member *m, uint64_t now_ns, const char *from,
 	if (place < 0)
 		return;
 	struct member_peer *p = &m->peers[place];
+	if (msg->kind == MEMBER_PROMISE && msg->number == MEMBER_REFUSED)
+		return; /* as if it were silent: the shard stands still until it is left out */
 	p->heard_ns = now_ns;
 	p->is_gone = false;
 	if (msg->kind == MEMBER_PROMISE) {

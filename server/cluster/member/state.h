@@ -14,6 +14,9 @@
 #define MEMBER_RETRY_NS 50000000ull    /* between writes of unknown outcome */
 #define MEMBER_ASK_NS 10000000ull      /* between questions */
 #define MEMBER_JOIN_NS 1000000000ull   /* a joiner without a heartbeat gives up */
+/* Before one that was unfit is copied to again: at first, and at most. */
+#define MEMBER_HEAL_NS 3000000000ull
+#define MEMBER_HEAL_NS_MAX 300000000000ull
 #define MEMBER_PEERS_MAX (CONFIG_MEMBERS_MAX + 1)
 
 enum member_state {
@@ -45,7 +48,9 @@ struct member {
 	struct round round;
 	bool is_reached;  /* the agreement can be asked */
 	bool suspects, is_answered; /* the primary; and the agreement has answered since */
-	bool is_unfit;    /* its disk failed: it takes over nothing */
+	bool is_unfit;    /* it lacks a change, or its disk failed: it takes over nothing */
+	uint64_t heal_ns; /* from then on it may be copied to; UINT64_MAX: never */
+	uint64_t ailing_ns; /* how long it waited for that the last time; 0: it was fit */
 	bool is_forced;   /* out of the set, it is to be primary: it is SEALED */
 	uint64_t polled_ns; /* what had come by then was told; 0: not known */
 	uint64_t numbers; /* of orders, questions and copies; from `life` on, so those of no other */

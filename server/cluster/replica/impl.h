@@ -69,6 +69,7 @@ struct replica_peer {
 	unsigned ack_count;
 	uint64_t ack_epoch;
 	struct replica_record *reading, **reading_end; /* whose READs are not all posted */
+	struct replica_parked *parked, **parked_end;   /* without memory (parked.h) */
 };
 
 /* What a backup has open, as it asked last, and what was answered. */
@@ -121,6 +122,7 @@ struct replica {
 	uint64_t incarnation;          /* of this table */
 	/* Without the lock. */
 	_Atomic bool is_unfit;
+	_Atomic(struct replica_worker *) starving; /* the next memory is its; NULL: nobody's */
 	_Atomic bool is_copying;       /* a hint */
 	_Atomic uint64_t copy_due_ns;  /* nothing of a copy leaves before */
 	atomic_flag is_walking;        /* one worker walks, so that no key moves behind the walk */
@@ -140,6 +142,7 @@ struct replica_worker {
 	struct durable_port disk; /* what the database gives back */
 	struct replica_peer peers[REPLICA_PEERS_MAX];
 	struct replica_record *first, *last; /* under way, and finished ones not yet taken back */
+	unsigned parked; /* of all its peers */
 	struct replica_hand hand;
 	uint64_t emptying; /* the next bucket */
 	/* Of the epoch that this worker knows. */

@@ -4,6 +4,7 @@
  * then open; then applied, when a later record or the primary proves that they are committed.
  *
  * Memory: a record that is open has its items.  A primary has one for each stripe at the most.
+ * One that finds no memory is parked (parked.h), and tried again at each flush.
  */
 #include "server/cluster/replica/in.h"
 
@@ -13,10 +14,15 @@
 
 #include "common/clock.h"
 #include "server/cluster/record/in.h"
+#include "server/cluster/replica/parked.h"
 #include "server/store/apply.h"
 #include "server/store/item/clock.h"
+#include "server/store/reclaim/compact.h"
+#include "server/table/heap.h"
 
 #define FREE_NS 100000000ull /* a stripe is, within that */
+#define FORCE_NS 100000000ull   /* without memory; longer than what is visible stays open */
+#define STARVE_NS 500000000ull  /* then there is none, but in an empty table */
 
 /* -------------------------------------------------------------------- memory */
 void replica_forget(struct replica_worker *w, struct replica_record *in)
@@ -57,7 +63,7 @@ static void set_place(struct replica_item *i, const uint8_t *value)
 
 /* False: there is no memory. */
 static bool make_item(struct replica_worker *w, struct replica_item *i, const struct link_item *item,
-		      const uint8_t *key, const uint8_t *value)
+		      const uint8_t *key, const uint8_t *value, uint64_t clock_ms)
 {
 	struct layout_attributes with = { .flags = item->client_flags, .signs = item->signs };
 	uint64_t bytes = item->value_bytes;
@@ -71,7 +77,7 @@ static bool make_item(struct replica_worker *w, struct replica_item *i, const st
 		bytes = i->place.bytes;
 	}
 	if (item->left_ms)
-		with.expiry_ms = store_clock_ms(w->store->store) + item->left_ms;
+		with.expiry_ms = clock_ms + item->left_ms;
 	i->item = store_item_new(w->store, key, item->key_bytes, bytes, &with);
 	if (!i->item)
 		return false;
@@ -104,7 +110,7 @@ enum made { MADE, NO_MEMORY, NO_RECORD };
 
 /* Keys of removals are kept behind the items. */
 static enum made fill(struct replica_worker *w, struct replica_record *in,
-		      struct link_reader_record *from)
+		      struct link_reader_record *from, uint64_t clock_ms)
 {
 	uint8_t *keys = (uint8_t *)&in->items[from->left];
 	const struct link_item *item;
@@ -122,7 +128,7 @@ static enum made fill(struct replica_worker *w, struct replica_record *in,
 		}
 		if (!is_sane(w, in, item, key))
 			return NO_RECORD;
-		if (!make_item(w, i, item, key, value))
+		if (!make_item(w, i, item, key, value, clock_ms))
 			return NO_MEMORY;
 		if (i->item)
 			continue;
@@ -146,8 +152,9 @@ static bool is_record(const struct table *t, const struct link_reader_record *fr
 	       h->items <= LAYOUT_TXN_KEYS_MAX + 1; /* and a completion record */
 }
 
+/* `clock_ms`: as it came. */
 static enum made make(struct replica_peer *q, struct link_reader_record *from, uint64_t epoch,
-		      struct replica_record **out)
+		      uint64_t clock_ms, struct replica_record **out)
 {
 	const struct link_record *h = from->record;
 	struct replica_record *in;
@@ -166,7 +173,7 @@ static enum made make(struct replica_peer *q, struct link_reader_record *from, u
 	in->base = (struct record){ .version = h->version, .number = h->number,
 				    .is_copy = h->flags & LINK_COPY, .count = h->stripes, .stripes = in->stripes };
 	memcpy(in->stripes, from->stripes, h->stripes * sizeof *in->stripes);
-	made = fill(q->worker, in, from);
+	made = fill(q->worker, in, from, clock_ms);
 	if (made == MADE)
 		*out = in;
 	else
@@ -300,6 +307,7 @@ void replica_stop_reading(struct replica_peer *q)
 	}
 	q->reading = NULL;
 	q->reading_end = &q->reading;
+	replica_drop_parked(q);
 }
 
 void replica_has_read(struct replica_worker *w, uint64_t cookie, bool is_ok)
@@ -320,33 +328,78 @@ void replica_has_read(struct replica_worker *w, uint64_t cookie, bool is_ok)
 		take(in);
 }
 
+/* Takes it, or begins to READ its values. */
+static enum made begin(struct replica_peer *q, struct link_reader_record *from, uint64_t epoch,
+		       uint64_t clock_ms)
+{
+	struct replica_record *in;
+	enum made made = make(q, from, epoch, clock_ms, &in);
+
+	if (made == NO_RECORD)
+		link_peer_close(q->link, "it sent a record that can't be: do both have the same "
+					 "table's seed and stripes?");
+	if (made != MADE)
+		return made;
+	if (is_read_whole(in)) {
+		take(in);
+		return MADE;
+	}
+	in->waiting = NULL;
+	*q->reading_end = in;
+	q->reading_end = &in->waiting;
+	return MADE;
+}
+
 void replica_heard_records(struct replica_peer *q, struct link_reader *r)
 {
+	struct replica *replica = q->worker->replica;
+	uint64_t epoch = r->header->epoch, clock_ms = store_clock_ms(replica->options.store);
 	struct link_reader_record record;
-	struct replica_record *in;
 
-	while (q->link && !q->worker->replica->is_unfit && link_next_record(r, &record)) {
-		switch (make(q, &record, r->header->epoch, &in)) {
-		case NO_RECORD:
-			link_peer_close(q->link, "it sent a record that can't be: do both have the "
-						 "same table's seed and stripes?");
-			return;
-		case NO_MEMORY:
-			replica_unfit(q->worker->replica, "there is no memory for another member's change: give it "
-					 "as much (--memory) as its primary has");
-			return;
-		case MADE:
-			break;
-		}
-		if (is_read_whole(in)) {
-			take(in);
-			continue;
-		}
-		in->waiting = NULL;
-		*q->reading_end = in;
-		q->reading_end = &in->waiting;
+	while (q->link && !replica->is_unfit && link_next_record(r, &record)) {
+		const struct link_record *whole = record.record;
+
+		if ((replica_must_park(q) || begin(q, &record, epoch, clock_ms) == NO_MEMORY) &&
+		    !replica_park(q, whole, epoch, clock_ms))
+			link_peer_close(q->link, "it sent more than there is memory to keep");
 	}
-	replica_go_on_reading(q);
+	if (q->link)
+		replica_go_on_reading(q);
+}
+
+/* -------------------------------------------------------------------- without memory */
+static void starve(struct replica_peer *q)
+{
+	uint64_t now_ns = clock_ns(), since_ns = replica_starves(q, now_ns);
+
+	if (!compact_may_help(q->worker->store)) {
+		heap_allow_waste(q->worker->store->heap);
+		if (now_ns - since_ns >= FORCE_NS)
+			compact_force(q->worker->store);
+	}
+	if (now_ns - since_ns >= STARVE_NS)
+		replica_unfit(q->worker->replica, "there is no memory for another member's change: give it "
+			      "as much (--memory) as its primary has");
+}
+
+void replica_take_parked(struct replica_peer *q)
+{
+	const struct replica *r = q->worker->replica;
+	struct replica_parked *p;
+
+	while (q->link && !r->is_unfit && (p = replica_first_parked(q))) {
+		struct link_reader reader = { .at = p->record, .end = p->record + p->bytes, .left = 1 };
+		struct link_reader_record record;
+		bool is_wanted = p->incarnation == q->worker->incarnation && p->epoch >= q->worker->epoch;
+
+		if (is_wanted && link_next_record(&reader, &record) &&
+		    begin(q, &record, p->epoch, p->clock_ms) == NO_MEMORY) {
+			starve(q);
+			return;
+		}
+		if (q->parked == p) /* not dropped, with its connection */
+			replica_unpark(q);
+	}
 }
 
 /* -------------------------------------------------------------------- effect */

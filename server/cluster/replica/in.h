@@ -16,6 +16,8 @@ void replica_has_read(struct replica_worker *w, uint64_t cookie, bool is_ok);
 void replica_go_on_reading(struct replica_peer *q);
 /* Its connection ended: what it was to READ is given up. */
 void replica_stop_reading(struct replica_peer *q);
+/* Records that found no memory: tried again. */
+void replica_take_parked(struct replica_peer *q);
 void replica_send_acks(struct replica_peer *q);
 
 #endif

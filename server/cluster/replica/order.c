@@ -21,6 +21,14 @@
 #include "server/cluster/replica/list.h"
 #include "server/cluster/replica/out.h"
 #include "server/table/index.h"
+#include "server/table/region.h"
+
+/*
+ * Of the table, as a part: what a primary's items leave, and what a backup's leave to the index.
+ * What a primary found memory for a backup has to find memory for, in other slabs and pieces.
+ */
+#define PRIMARY_RESERVE_PART 16u
+#define BACKUP_RESERVE_PART 64u
 
 uint64_t replica_order_serial(struct replica *r)
 {
@@ -59,6 +67,12 @@ static void be_empty(struct replica *r)
 	r->incarnation = 0;
 }
 
+static void reserve(const struct table *t, enum records_role role)
+{
+	region_set_reserve(t->region, (t->bytes - t->heap_offset) /
+			   (role == RECORDS_PRIMARY ? PRIMARY_RESERVE_PART : BACKUP_RESERVE_PART));
+}
+
 static void obey_for_all(struct replica_worker *w, const struct replica_order *o)
 {
 	struct replica *r = w->replica;
@@ -66,8 +80,11 @@ static void obey_for_all(struct replica_worker *w, const struct replica_order *o
 	switch (o->kind) {
 	case REPLICA_EPOCH:
 		memcpy(r->seats, o->seats, sizeof r->seats);
+		if (r->incarnation != o->incarnation)
+			r->is_unfit = false; /* a table that lacks nothing: it is being filled */
 		r->incarnation = o->incarnation;
 		replica_end_copy(r);
+		reserve(r->options.store->table, o->role);
 		records_epoch(&r->records, o->epoch, o->reign, o->role, o->members);
 		break;
 	case REPLICA_SEAL:
@@ -115,8 +132,7 @@ static void turn_into_items(struct replica_worker *w, struct replica_record *o)
 	struct replica_record *items = replica_items_of(w, o);
 
 	if (!items)
-		replica_unfit(r, "there is no memory to keep a change that was under way: restart "
-				 "this kvd, which is copied to then");
+		replica_unfit(r, "there is no memory to keep a change that was under way");
 	replica_enter(r, w);
 	if (o->is_over) { /* it has taken effect, or nobody has it */
 		replica_leave(r);

@@ -105,6 +105,7 @@ int replica_worker_new(struct replica *r, struct store_worker *store, void (*wak
 		w->peers[i].worker = w;
 		w->peers[i].acks = acks + (size_t)i * ACKS_MAX;
 		w->peers[i].reading_end = &w->peers[i].reading;
+		w->peers[i].parked_end = &w->peers[i].parked;
 	}
 	r->workers[r->worker_count++] = w;
 	store->others = &w->others;
@@ -241,12 +242,19 @@ void replica_read(struct replica_worker *w, uint64_t cookie, bool is_ok)
 	replica_has_read(w, cookie, is_ok);
 }
 
+bool replica_has_parked(const struct replica_worker *w)
+{
+	return w->parked;
+}
+
 void replica_flush(struct replica_worker *w)
 {
 	replica_take_written(w);
 	for (unsigned i = 0; i < REPLICA_PEERS_MAX; i++) {
 		struct replica_peer *q = &w->peers[i];
 
+		if (q->link)
+			replica_take_parked(q);
 		if (q->link)
 			replica_go_on_reading(q);
 		if (q->link)

@@ -63,6 +63,8 @@ void replica_down(struct replica_worker *worker, struct link_peer *peer);
 /* A message of LINK_RECORDS or LINK_ACKS; false: it is of another kind. */
 bool replica_heard(struct replica_worker *worker, struct link_peer *peer, struct link_reader *r);
 void replica_read(struct replica_worker *worker, uint64_t cookie, bool is_ok);
+/* Whether changes of a primary wait for memory: replica_flush() tries them again. */
+bool replica_has_parked(const struct replica_worker *worker);
 /* At the end of each poll: what is new leaves, what came back goes to the port. */
 void replica_flush(struct replica_worker *worker);
 

@@ -245,9 +245,9 @@ void crew_copy(struct crew *c)
 	replica_copy(c->replica, shard_clock_ns());
 }
 
-bool crew_copies(const struct crew *c)
+bool crew_waits(const struct crew *c)
 {
-	return replica_copies(c->replica);
+	return replica_copies(c->replica) || replica_has_parked(c->replica);
 }
 
 void crew_wake(struct shard *s)

@@ -13,8 +13,8 @@ bool crew_poll(struct crew *crew);
 void crew_flush(struct crew *crew);
 /* Behind the changes that ended, before others begin: some keys are copied to a joiner. */
 void crew_copy(struct crew *crew);
-/* Whether a copy is under way, which goes on when it is time. */
-bool crew_copies(const struct crew *crew);
+/* Whether something goes on when it is time: a copy, or changes that found no memory. */
+bool crew_waits(const struct crew *crew);
 /* Before it sleeps: the descriptor will be readable.  After it was. */
 void crew_arm(struct crew *crew);
 void crew_woken(struct crew *crew);

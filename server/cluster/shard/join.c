@@ -42,6 +42,9 @@ void join_empty(struct shard *s)
 	log_info("joining: %s copies the shard to this member, whose own %" PRIu64 " keys go",
 		 s->member.known.set[0].name, index_keys(s->options.store->index));
 	s->joining.emptying = member_number(&s->member);
+	pthread_mutex_lock(&s->lock);
+	s->is_unfit = false;
+	pthread_mutex_unlock(&s->lock);
 	crew_order(s, &o, s->joining.emptying);
 }
 

@@ -35,7 +35,7 @@
 
 static void unfit(void *arg, const char *why)
 {
-	log_error("this member serves no more, and is to be restarted: %s", why);
+	log_error("this member lacks a change, and is of no use until it was copied to: %s", why);
 	shard_say(arg, why);
 }
 
@@ -267,7 +267,7 @@ static void note(struct shard *s)
 	if (!is_unfit || s->member.is_unfit)
 		return;
 	actions.count = 0;
-	member_failed(&s->member, &actions);
+	member_failed(&s->member, true, shard_clock_ns(), &actions);
 	act_all(s, &actions);
 }
 

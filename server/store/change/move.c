@@ -43,7 +43,9 @@ static struct layout_item *copy_packed(struct store_worker *w, const struct layo
 				       enum heap_packed how)
 {
 	uint64_t bytes = item_bytes(old), version = layout_state_version(old->state);
-	struct layout_item *item = heap_alloc_packed(w->heap, bytes, how);
+	struct layout_item *item = bytes >= HEAP_PAGES_BYTES_MIN
+					   ? heap_alloc_before(w->heap, bytes, old)
+					   : heap_alloc_packed(w->heap, bytes, how);
 
 	if (!item)
 		return NULL;

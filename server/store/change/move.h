@@ -11,7 +11,7 @@
 /*
  * Moves an item that stands in a slot of slot_bytes, if one does, to another slot: same
  * version, same value.  Its slab is held (slab.h), so the other slot is not of it.  how: which
- * slot it may be (heap.h).
+ * slot it may be (heap.h).  An item of whole pages goes to pages before it.
  */
 enum store_moved {
 	STORE_MOVED,

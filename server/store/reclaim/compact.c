@@ -9,8 +9,8 @@
  *
  * Where the free pages are in pieces, slabs then slide: from the first to the last each moves,
  * as it is, to the lowest run that is before it.  What it leaves joins the next piece, so a
- * hole that is longer than any slab goes up through the pages and gathers the others.  When
- * all workers are through, the round is over.
+ * hole that is longer than any slab goes up through the pages and gathers the others.  So do
+ * items of whole pages, but for the longest.  When all workers are through, the round is over.
  *
  * A slab knows which of its slots are taken.  Whether an item stands in one is decided by the
  * index: it does if its key's entry names it, under the key's mark and locks.  What else a
@@ -29,6 +29,7 @@
 
 #include "common/clock.h"
 #include "server/store/change/move.h"
+#include "server/store/reclaim/gain.h"
 #include "server/table/heap.h"
 
 #define SCAN_PAGES 512u
@@ -38,6 +39,7 @@
 #define BRIEF_PART 4u
 #define PASSES_MAX 12u
 #define SLIDES_MAX 2u
+#define SLIDE_RUN_MAX (1u << 20) /* an item of whole pages: it moves in one step */
 /* What slides at most in a round: so many times what was freed since the last one. */
 #define SLIDE_PART 16u
 /* A slab that has so much less in it than the best one is made anew. */
@@ -163,8 +165,8 @@ static uint64_t freed_since(const struct store *s)
 	       atomic_load_explicit(&s->compact->freed_at, memory_order_relaxed);
 }
 
-/* One of those who want it begins a round that every worker takes part in. */
-static void begin_round(const struct store *s)
+/* One of those who want it begins a round that every worker takes part in.  slide_bytes: of all. */
+static void begin_round(const struct store *s, uint64_t slide_bytes)
 {
 	struct compact *x = s->compact;
 	unsigned none = 0;
@@ -173,9 +175,21 @@ static void begin_round(const struct store *s)
 
 	if (!workers || !atomic_compare_exchange_strong(&x->busy, &none, workers))
 		return;
-	atomic_store(&x->slide_bytes, freed_since(s) * SLIDE_PART / workers);
+	atomic_store(&x->slide_bytes, slide_bytes / workers);
 	atomic_store(&x->freed_at, atomic_load(&s->freed_bytes));
 	atomic_fetch_add(&x->round, 1);
+}
+
+void compact_force(struct store_worker *w)
+{
+	struct compact *x = w->store->compact;
+	const struct table *t = w->store->table;
+
+	if (!w->compact)
+		return;
+	begin_round(w->store, 2 * (t->bytes - t->heap_offset));
+	atomic_store(&x->wanted, true);
+	atomic_store(&x->urgent, true);
 }
 
 bool compact_may_help(struct store_worker *w)
@@ -187,7 +201,7 @@ bool compact_may_help(struct store_worker *w)
 	if (!atomic_load(&x->busy)) {
 		if (freed_since(w->store) < FREED_MIN)
 			return false;
-		begin_round(w->store);
+		begin_round(w->store, freed_since(w->store) * SLIDE_PART);
 	}
 	atomic_store(&x->wanted, true);
 	if (!atomic_exchange(&x->urgent, true) && w->store->wake)
@@ -217,31 +231,6 @@ bool compact_is_due(const struct store_worker *w)
 
 /* ------------------------------------------------------------------- slabs */
 
-/* What a class needs if its slabs are packed, but for half a slab. */
-static uint64_t packed_bytes(const struct size_class *c, struct slab_use use)
-{
-	unsigned slots = size_class_slots(c, c->pages);
-	uint64_t tails = use.slots * (c->pages * REGION_PAGE_BYTES - slots * c->slot_bytes) / slots;
-
-	return use.taken * c->slot_bytes + tails + c->pages_first * REGION_PAGE_BYTES / 2;
-}
-
-/* What other classes could have if each class' slabs were packed; *all: what all have. */
-static uint64_t to_gain(struct slabs *s, uint64_t *all)
-{
-	const struct size_classes *x = slabs_classes(s);
-	uint64_t bytes = 0;
-
-	*all = 0;
-	for (unsigned i = 0; i < x->count; i++) {
-		struct slab_use use = slabs_use(s, i);
-		uint64_t packed = packed_bytes(&x->class[i], use);
-		*all += use.bytes;
-		bytes += use.bytes > packed ? use.bytes - packed : 0;
-	}
-	return bytes;
-}
-
 static void begin_pass(struct store_worker *w)
 {
 	struct compact_worker *c = w->compact;
@@ -254,25 +243,11 @@ static void begin_pass(struct store_worker *w)
 	atomic_fetch_add_explicit(&w->store->compact->passes, 1, memory_order_relaxed);
 }
 
-/* A fiftieth is left: the last is the dearest. */
-static bool is_worth(uint64_t gain, uint64_t all)
-{
-	return gain > all / 50 + (64u << 10);
-}
-
-/* What is free of the region is in pieces: of the longest one slabs can be made. */
-static bool is_torn(const struct table *t)
-{
-	uint64_t all = t->bytes - t->heap_offset, free = all - region_used_bytes(t->region);
-
-	return is_worth(free - region_longest_bytes(t->region), all);
-}
-
 static bool is_worth_it(struct store_worker *w)
 {
-	uint64_t all, gain = to_gain(w->store->table->slabs, &all);
+	uint64_t all, gain = gain_of_slabs(w->store->table->slabs, &all);
 
-	return is_worth(gain, all);
+	return gain_is_worth_it(gain, all);
 }
 
 static void begin_slide(struct store_worker *w)
@@ -289,7 +264,7 @@ static void begin_slide(struct store_worker *w)
 static bool may_slide(const struct store_worker *w)
 {
 	return w->compact->slides < SLIDES_MAX && w->compact->slide_bytes &&
-	       is_torn(w->store->table);
+	       gain_is_torn(w->store->table);
 }
 
 /* The first pass of a round, or the next; `again`: the one before was of use. */
@@ -320,7 +295,7 @@ bool compact_is_better(struct store_worker *w)
 	if (!w->compact || ++w->compact->asked % CACHE_ASKED_EVERY ||
 	    freed_since(w->store) < memory / CACHE_FREED_PART)
 		return false;
-	uint64_t gain = to_gain(t->slabs, &all) + memory - region_used_bytes(t->region) -
+	uint64_t gain = gain_of_slabs(t->slabs, &all) + memory - region_used_bytes(t->region) -
 			region_longest_bytes(t->region);
 	return gain > memory / CACHE_WASTE_PART;
 }
@@ -445,6 +420,11 @@ static bool has_place(struct slabs *slabs, const struct slab_held *slab)
 	return use.slots - use.taken >= slab->slots || slabs_add_before(slabs, slab);
 }
 
+static void slid(struct compact_worker *c, uint64_t bytes)
+{
+	c->slide_bytes -= bytes < c->slide_bytes ? bytes : c->slide_bytes;
+}
+
 /* Holds the slab that begins there if it can slide. */
 static bool hold_to_slide(struct store_worker *w, size_t page)
 {
@@ -457,14 +437,33 @@ static bool hold_to_slide(struct store_worker *w, size_t page)
 		slabs_release(slabs, &c->slab);
 		return false;
 	}
-	uint64_t bytes = c->slab.taken * c->slab.slot_bytes;
-	c->slide_bytes -= bytes < c->slide_bytes ? bytes : c->slide_bytes;
+	slid(c, c->slab.taken * c->slab.slot_bytes);
 	c->slot = c->moved = 0;
 	c->how = HEAP_PACKED;
 	return true;
 }
 
-/* The next slab to slide, from the first page up. */
+/* An item of whole pages that begins there goes before it, if it can; whether it went. */
+static bool slide_run(struct store_worker *w, size_t page)
+{
+	struct compact *x = w->store->compact;
+	struct region *region = w->store->table->region;
+	size_t bytes = heap_run_bytes(region, page);
+
+	if (!bytes)
+		return false;
+	w->compact->page = page + bytes / REGION_PAGE_BYTES;
+	if (bytes > SLIDE_RUN_MAX || !is_mine(w, page) ||
+	    store_move(w, region_page(region, page), bytes, HEAP_PACKED) != STORE_MOVED)
+		return false;
+	slid(w->compact, bytes);
+	atomic_fetch_add_explicit(&x->items, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&x->item_bytes, bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&x->freed_bytes, bytes, memory_order_relaxed);
+	return true;
+}
+
+/* The next slab or item to slide, from the first page up. */
 static void find_to_slide(struct store_worker *w, uint64_t now_ns)
 {
 	struct compact_worker *c = w->compact;
@@ -472,10 +471,12 @@ static void find_to_slide(struct store_worker *w, uint64_t now_ns)
 	size_t pages = region_pages(t->region);
 	struct slab_held slab;
 
-	if (!c->slide_bytes || !is_torn(t))
+	if (!c->slide_bytes || !gain_is_torn(t))
 		return end_slide(w, now_ns);
 	for (size_t end = c->page + SCAN_PAGES; c->page < end && c->page < pages;) {
 		size_t page = c->page++;
+		if (slide_run(w, page))
+			return;
 		if (!slabs_look(t->slabs, page, &slab))
 			continue;
 		page = (size_t)(slab.addr - (uint8_t *)region_page(t->region, 0)) / REGION_PAGE_BYTES;
@@ -517,7 +518,7 @@ static void join_round(struct store_worker *w, uint64_t now_ns)
 		return;
 	if (c->round == atomic_load(&x->round) && is_short(w->store) &&
 	    now_ns - atomic_load(&x->ended_ns) > ROUND_NS)
-		begin_round(w->store);
+		begin_round(w->store, freed_since(w->store) * SLIDE_PART);
 	if (c->round != atomic_load(&x->round))
 		begin_worker_round(w, now_ns);
 }

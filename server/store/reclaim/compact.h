@@ -32,6 +32,12 @@ void compact_leave(struct store_worker *worker);
 bool compact_may_help(struct store_worker *worker);
 
 /*
+ * What has to find memory found none for long, and nobody will give it up: a round begins, if none
+ * is under way, however little was freed since the last one.
+ */
+void compact_force(struct store_worker *worker);
+
+/*
  * Of a cache that finds no room: whether so much of the memory is wasted that items are to be
  * moved rather than removed.  At most once while a sixteenth of the memory is freed.
  */

@@ -15,6 +15,8 @@
 #include "server/table/heap.h"
 #include "tests/lib/fixture.h"
 
+#define LONG_MAX 400000u
+
 static struct fixture f;
 
 static size_t make_key(uint64_t i, char *key)
@@ -24,7 +26,8 @@ static size_t make_key(uint64_t i, char *key)
 
 static int put(uint64_t i, size_t bytes)
 {
-	char key[32], value[2000];
+	static char value[LONG_MAX];
+	char key[32];
 
 	memset(value, (int)(i % 251), bytes);
 	return fixture_put(&f.worker[i % f.workers], key, make_key(i, key), value, bytes, 0, NULL);
@@ -32,8 +35,8 @@ static int put(uint64_t i, size_t bytes)
 
 static void must_hold(uint64_t i, size_t want)
 {
+	static uint8_t value[LONG_MAX];
 	char key[32];
-	uint8_t value[2000];
 	size_t bytes;
 
 	assert_int_equal(fixture_get(&f.worker[0], key, make_key(i, key), value, sizeof value,
@@ -141,12 +144,43 @@ static void test_locked(void **state)
 	fixture_delete(&f);
 }
 
+/* Items of whole pages: what they leave is in pieces, of which a longer one is made. */
+static void test_long_items(void **state)
+{
+	unsigned workers = *(const unsigned *)*state;
+	uint64_t n;
+	char key[32];
+
+	fixture_new(&f, 32 << 20, workers);
+	n = fill(0, 60000);
+	assert_true(n > 400);
+	for (uint64_t i = 0; i < n; i += 3)
+		fixture_remove(&f.worker[0], key, make_key(i, key));
+	assert_int_equal(put(n, LONG_MAX), WIRE_EMEMORY); /* a piece has 60,000 */
+	for (unsigned i = 0; i < workers; i++)
+		compact_join(&f.worker[i]);
+	assert_true(compact_may_help(&f.worker[0]));
+	run_round();
+	for (unsigned i = 0; i < 10; i++) /* an eighth of the table */
+		assert_int_equal(put(n + i, LONG_MAX), WIRE_OK);
+	for (unsigned i = 0; i < workers; i++)
+		compact_leave(&f.worker[i]);
+	for (uint64_t i = 0; i < n; i++)
+		if (i % 3)
+			must_hold(i, 60000);
+	for (unsigned i = 0; i < 10; i++)
+		must_hold(n + i, LONG_MAX);
+	fixture_delete(&f);
+}
+
 int main(void)
 {
 	static unsigned one = 1, three = 3;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_prestate(test_refill, &one),
 		cmocka_unit_test_prestate(test_refill, &three),
+		cmocka_unit_test_prestate(test_long_items, &one),
+		cmocka_unit_test_prestate(test_long_items, &three),
 		cmocka_unit_test(test_full_at_once),
 		cmocka_unit_test(test_locked),
 	};

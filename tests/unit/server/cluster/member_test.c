@@ -11,107 +11,9 @@
 #include "server/cluster/member/backup.h"
 #include "server/cluster/member/command.h"
 #include "server/cluster/member/join.h"
-#include "server/cluster/member/member.h"
 #include "server/cluster/member/peers.h"
 #include "server/cluster/member/primary.h"
-
-#define MS 1000000ull
-#define LIFE 0x11feull
-#define A 0xa1u
-#define B 0xb2u
-#define C 0xc3u
-
-static struct member m;
-static struct member_actions acts;
-static uint64_t now;
-
-static struct config config(uint64_t epoch, uint64_t reign, uint64_t writer, const char *names)
-{
-	struct config c = { .epoch = epoch, .reign = reign, .writer = writer };
-
-	for (; *names; names++) {
-		c.set[c.count].name[0] = *names;
-		c.set[c.count++].incarnation = *names == 'a' ? A : *names == 'b' ? B : C;
-	}
-	return c;
-}
-
-/* The first of that kind since the last event; NULL: it is not wanted. */
-static const struct member_action *wants(enum member_action_kind kind)
-{
-	for (unsigned i = 0; i < acts.count; i++)
-		if (acts.of[i].kind == kind)
-			return &acts.of[i];
-	return NULL;
-}
-
-static const struct member_message *sends(enum member_message_kind kind, const char *to)
-{
-	for (unsigned i = 0; i < acts.count; i++)
-		if (acts.of[i].kind == MEMBER_SEND && acts.of[i].message.kind == kind &&
-		    !strcmp(acts.of[i].peer, to))
-			return &acts.of[i].message;
-	return NULL;
-}
-
-static void read_config(struct config c)
-{
-	acts.count = 0;
-	member_config(&m, now, &c, &acts);
-}
-
-static bool is_mute; /* the agreement answers nothing */
-
-static void answer(void)
-{
-	const struct config known = m.known;
-
-	member_config(&m, now, &known, &acts);
-}
-
-/* Who suspects the primary is answered at once. */
-static void tick(uint64_t later_ms)
-{
-	now += later_ms * MS;
-	acts.count = 0;
-	member_tick(&m, now, 0, &acts);
-	if (m.suspects && !is_mute)
-		answer();
-}
-
-static void obey(uint64_t order)
-{
-	assert_true(order);
-	acts.count = 0;
-	member_obeyed(&m, order, now, &acts);
-}
-
-static void hear(const char *from, uint64_t incarnation, struct member_message message)
-{
-	message.from = incarnation;
-	message.epoch = message.epoch ? message.epoch : m.known.epoch;
-	message.to = message.kind == MEMBER_JOIN ? 0 : m.self.incarnation;
-	acts.count = 0;
-	member_heard(&m, now, from, &message, &acts);
-}
-
-static void start(void)
-{
-	now = 1000 * MS;
-	acts.count = 0;
-	member_start(&m, &(struct config_member){ "b", B }, LIFE, now, &acts);
-	assert_non_null(wants(MEMBER_READ));
-	member_reached(&m, true);
-}
-
-/* A backup of epoch 1, of primary A. */
-static void back(void)
-{
-	start();
-	read_config(config(1, 1, 1, "abc"));
-	assert_int_equal(m.state, MEMBER_BACKING);
-	obey(m.epoch_order);
-}
+#include "tests/unit/server/cluster/member_kit.h"
 
 /* Its primary is silent; up to where it is named by its own write. */
 static void take_over(void)
@@ -322,7 +224,7 @@ static void test_sealed_promises_nothing(void **state)
 	tick(MEMBER_SILENCE_NS / MS);
 	assert_int_equal(m.state, MEMBER_SEALED);
 	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 6 });
-	assert_int_equal(sends(MEMBER_PROMISE, "a")->number, 0);
+	assert_true(sends(MEMBER_PROMISE, "a")->number == MEMBER_REFUSED);
 	assert_int_equal(m.promise.until_ns, now - MEMBER_SILENCE_NS + LEASE_NS);
 	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .epoch = 2, .number = 6 });
 	assert_non_null(wants(MEMBER_READ));
@@ -511,11 +413,42 @@ static void test_a_failed_disk(void **state)
 	(void)state;
 	serve();
 	acts.count = 0;
-	member_failed(&m, &acts);
+	member_failed(&m, false, now, &acts);
 	assert_non_null(wants(MEMBER_STOP));
 	assert_non_null(wants(MEMBER_SEAL));
 	obey(m.seal_order);
 	tick(100);
+	assert_null(wants(MEMBER_WRITE));
+}
+
+/* It is there, and gives no promise: that ends nobody's wait but by leaving it out. */
+static void test_who_has_sealed_is_left_out(void **state)
+{
+	(void)state;
+	serve();
+	for (unsigned i = 0; i < MEMBER_SILENCE_NS / MS / 50; i++) {
+		assert_null(wants(MEMBER_WRITE));
+		hear("c", C, (struct member_message){ .kind = MEMBER_PROMISE, .number = MEMBER_REFUSED });
+		tick(50);
+	}
+	assert_non_null(wants(MEMBER_WRITE));
+	assert_int_equal(wants(MEMBER_WRITE)->config.count, 1);
+}
+
+/* One that lacks a change seals in each epoch, so that it is left out. */
+static void test_unfit_backup(void **state)
+{
+	(void)state;
+	back();
+	acts.count = 0;
+	member_failed(&m, true, now, &acts);
+	assert_non_null(wants(MEMBER_SEAL));
+	read_config(config(2, 1, 1, "ab"));
+	assert_int_equal(m.state, MEMBER_SEALED);
+	obey(m.seal_order);
+	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT, .number = 6 });
+	assert_true(sends(MEMBER_PROMISE, "a")->number == MEMBER_REFUSED);
+	tick(2 * MEMBER_SILENCE_NS / MS);
 	assert_null(wants(MEMBER_WRITE));
 }
 
@@ -556,17 +489,49 @@ static void test_emptying_takes_long(void **state)
 	assert_int_equal(m.state, MEMBER_JOINING);
 }
 
-/* It lacks what it could not keep: it would lack that again. */
+static void fails(bool may_heal)
+{
+	acts.count = 0;
+	member_failed(&m, may_heal, now, &acts);
+}
+
+static void expect_joins(bool does)
+{
+	hear("a", A, (struct member_message){ .kind = MEMBER_JOIN, .number = 9 });
+	assert_int_equal(!!wants(MEMBER_EMPTY), does);
+	assert_int_equal(m.state, does ? MEMBER_JOINING : MEMBER_OUT);
+}
+
+/* A copy makes it whole, but not at once: it might lack the same again. */
 static void test_unfit_to_join(void **state)
 {
 	(void)state;
 	start();
 	read_config(config(1, 1, 1, "a"));
-	acts.count = 0;
-	member_failed(&m, &acts);
-	hear("a", A, (struct member_message){ .kind = MEMBER_JOIN, .number = 9 });
-	assert_null(wants(MEMBER_EMPTY));
+	fails(true);
+	expect_joins(false);
+	tick(MEMBER_HEAL_NS / MS - 1);
+	expect_joins(false);
+	tick(1);
+	expect_joins(true);
+	assert_false(m.is_unfit);
+	fails(true); /* again: it waits for twice as long */
 	assert_int_equal(m.state, MEMBER_OUT);
+	tick(MEMBER_HEAL_NS / MS);
+	expect_joins(false);
+	tick(MEMBER_HEAL_NS / MS);
+	expect_joins(true);
+}
+
+/* Its disk failed. */
+static void test_unfit_for_good(void **state)
+{
+	(void)state;
+	start();
+	read_config(config(1, 1, 1, "a"));
+	fails(false);
+	tick(2 * MEMBER_HEAL_NS_MAX / MS);
+	expect_joins(false);
 }
 
 int main(void)
@@ -577,6 +542,7 @@ int main(void)
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_emptying_takes_long),
 		cmocka_unit_test(test_unfit_to_join),
+		cmocka_unit_test(test_unfit_for_good),
 		cmocka_unit_test(test_what_serving_waits_for),
 		cmocka_unit_test(test_not_begun),
 		cmocka_unit_test(test_not_settled),
@@ -591,6 +557,8 @@ int main(void)
 		cmocka_unit_test(test_a_joiner),
 		cmocka_unit_test(test_a_joiner_given_up),
 		cmocka_unit_test(test_a_failed_disk),
+		cmocka_unit_test(test_who_has_sealed_is_left_out),
+		cmocka_unit_test(test_unfit_backup),
 		cmocka_unit_test(test_it_joins),
 	};
 

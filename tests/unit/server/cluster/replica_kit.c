@@ -54,6 +54,15 @@ static void unfit(void *arg, const char *why)
 	snprintf(m->unfit, sizeof m->unfit, "%s", why);
 }
 
+static void completed(void *arg, const struct durable_fate *fate, uint64_t reign)
+{
+	struct kit_member *m = arg;
+
+	(void)reign;
+	m->completed++;
+	m->fate = *fate;
+}
+
 static void wake(void *arg)
 {
 	(void)arg;
@@ -76,7 +85,7 @@ static void open_member(struct kit_member *m, const char *name, const struct lin
 	m->incarnation = incarnation;
 	durable_port_init(&m->f.worker[0].port, wake, NULL);
 	if (replica_new(&(struct replica_options){ .store = m->f.store, .incarnation = incarnation,
-						  .unfit = unfit, .arg = m },
+						  .unfit = unfit, .completed = completed, .arg = m },
 			&m->replica, &err) ||
 	    replica_worker_new(m->replica, &m->f.worker[0], wake, NULL, &m->worker, &err))
 		fail_msg("%s", err.text);

@@ -29,6 +29,8 @@ struct kit_member {
 	unsigned heard, reads;
 	unsigned under_way, done, unknown, refused;
 	uint64_t epoch;
+	unsigned completed;
+	struct durable_fate fate; /* the latest that it was told */
 	char unfit[256];
 };
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "server/cluster/replica/impl.h"
 #include "server/store/txn.h"
 #include "tests/unit/server/cluster/replica_kit.h"
 
@@ -50,6 +51,27 @@ static void test_what_is_open_has_no_effect(void **state)
 	kit_has_value(&b, "k", "two");
 	kit_order(&b, REPLICA_SEEN, replica_visible(a.replica), 0);
 	kit_has_value(&b, "k", NULL);
+}
+
+/* With its change, and told when that takes effect. */
+static void test_a_completion_record_travels(void **state)
+{
+	struct durable_fate *fate;
+
+	(void)state;
+	kit_put(&a, "k", "one", 3);
+	fate = &a.f.worker[0].commit->op.fate; /* as who asked for it sets it */
+	fate->connection = 77;
+	fate->secret = 88;
+	fate->request = 99;
+	kit_finish();
+	assert_int_equal(b.completed, 0);
+	kit_order(&b, REPLICA_SEEN, replica_visible(a.replica), 0);
+	assert_int_equal(b.completed, 1);
+	assert_int_equal(b.fate.connection, 77);
+	assert_int_equal(b.fate.secret, 88);
+	assert_int_equal(b.fate.request, 99);
+	assert_int_equal(b.fate.value_bytes, 3);
 }
 
 /* A client that locks at a backup keeps nothing of the primary's away. */
@@ -271,24 +293,86 @@ static void test_a_record_that_cant_be(void **state)
 	kit_finish();
 }
 
-static void test_no_memory(void **state)
+/* The backup's memory is somebody else's: all of it; how many items. */
+static unsigned hoard(struct layout_item **items, unsigned max)
+{
+	unsigned n = 0;
+
+	for (unsigned bytes = 1 << 20; bytes >= 1000; bytes = bytes == 1 << 20 ? 1000 : 0)
+		while (n < max && (items[n] = store_item_new(&b.f.worker[0], "x", 1, bytes,
+							     &(struct layout_attributes){ 0 })))
+			n++;
+	assert_true(n < max);
+	return n;
+}
+
+/* Changes of which the backup has parked the first, as it lacks memory. */
+static void put_in_vain(void)
 {
 	char key[16];
 
-	(void)state;
-	for (unsigned i = 0; i < 10000 && !b.unfit[0]; i++) {
-		/* The backup's memory is somebody else's. */
-		while (store_item_new(&b.f.worker[0], "x", 1, i ? 1000 : 1 << 20,
-				      &(struct layout_attributes){ 0 }))
-			;
+	for (unsigned i = 0; i < 3 || !b.worker->parked; i++) {
 		snprintf(key, sizeof key, "key%u", i);
 		kit_put(&a, key, value, 3000);
 		kit_turns(50);
+		assert_true(i < 1000);
 	}
+	assert_true(a.under_way > 0);
+	assert_string_equal(b.unfit, "");
+}
+
+static void test_no_memory(void **state)
+{
+	static struct layout_item *items[100000];
+	uint64_t begun_ns = clock_ns();
+
+	(void)state;
+	hoard(items, 100000);
+	put_in_vain();
+	while (!b.unfit[0] && clock_ns() - begun_ns < KIT_LIMIT_NS)
+		kit_turn();
+	assert_true(clock_ns() - begun_ns >= 500000000); /* it waited first */
 	assert_non_null(strstr(b.unfit, "no memory for another member's change"));
 	assert_true(a.under_way > 0);
 	kit_epoch(&a, 2, 1, RECORDS_PRIMARY, 0);
 	kit_finish();
+}
+
+/* What found no memory is acknowledged when there is some, and nothing is lost meanwhile. */
+static void test_memory_in_time(void **state)
+{
+	static struct layout_item *items[100000];
+	unsigned n;
+
+	(void)state;
+	n = hoard(items, 100000);
+	put_in_vain();
+	while (n)
+		store_item_delete(&b.f.worker[0], items[--n]);
+	kit_finish();
+	assert_int_equal(b.worker->parked, 0);
+	assert_string_equal(b.unfit, "");
+	kit_expect_all_same(&a, &b);
+}
+
+/* What waits for memory goes with its connection; it comes again with the next one. */
+static void test_parked_and_cut(void **state)
+{
+	static struct layout_item *items[100000];
+	unsigned n;
+
+	(void)state;
+	n = hoard(items, 100000);
+	put_in_vain();
+	link_peer_close(b.side.peer, "it is cut");
+	kit_turns(1000);
+	assert_int_equal(b.worker->parked, 0);
+	while (n)
+		store_item_delete(&b.f.worker[0], items[--n]);
+	kit_connect_them();
+	kit_finish();
+	assert_string_equal(b.unfit, "");
+	kit_expect_all_same(&a, &b);
 }
 
 /* What a PUT costs, both members in one thread. */
@@ -326,6 +410,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 		CASE(test_only_when_the_backup_has_it),
 		CASE(test_what_is_open_has_no_effect),
+		CASE(test_a_completion_record_travels),
 		CASE(test_words_of_a_backup),
 		CASE(test_one_message_for_a_poll),
 		CASE(test_many),
@@ -338,6 +423,8 @@ int main(void)
 		CASE(test_another_table),
 		CASE(test_a_record_that_cant_be),
 		CASE(test_no_memory),
+		CASE(test_memory_in_time),
+		CASE(test_parked_and_cut),
 		CASE(test_cost),
 	};
 

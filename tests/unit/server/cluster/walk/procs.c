@@ -359,7 +359,7 @@ void proc_fail(struct proc *p)
 	go_on(p);
 	loud("%s: its disk fails", p->name);
 	actions.count = 0;
-	member_failed(&p->member, &actions);
+	member_failed(&p->member, false, w.now_ns, &actions);
 	perform(p, &actions);
 	w.seen.failures++;
 }
