@@ -408,12 +408,17 @@ static void test_a_joiner_given_up(void **state)
 	assert_int_equal(m.joiner, -1);
 }
 
+static void fails(bool may_heal)
+{
+	acts.count = 0;
+	member_failed(&m, may_heal, now, &acts);
+}
+
 static void test_a_failed_disk(void **state)
 {
 	(void)state;
 	serve();
-	acts.count = 0;
-	member_failed(&m, false, now, &acts);
+	fails(false);
 	assert_non_null(wants(MEMBER_STOP));
 	assert_non_null(wants(MEMBER_SEAL));
 	obey(m.seal_order);
@@ -440,8 +445,7 @@ static void test_unfit_backup(void **state)
 {
 	(void)state;
 	back();
-	acts.count = 0;
-	member_failed(&m, true, now, &acts);
+	fails(true);
 	assert_non_null(wants(MEMBER_SEAL));
 	read_config(config(2, 1, 1, "ab"));
 	assert_int_equal(m.state, MEMBER_SEALED);
@@ -487,12 +491,6 @@ static void test_emptying_takes_long(void **state)
 	member_emptied(&m, 0xb3, now, &acts);
 	tick(900);
 	assert_int_equal(m.state, MEMBER_JOINING);
-}
-
-static void fails(bool may_heal)
-{
-	acts.count = 0;
-	member_failed(&m, may_heal, now, &acts);
 }
 
 static void expect_joins(bool does)

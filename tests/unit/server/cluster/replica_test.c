@@ -293,24 +293,34 @@ static void test_a_record_that_cant_be(void **state)
 	kit_finish();
 }
 
-/* The backup's memory is somebody else's: all of it; how many items. */
-static unsigned hoard(struct layout_item **items, unsigned max)
-{
-	unsigned n = 0;
+/* The backup's memory is somebody else's: all of it. */
+static struct layout_item *hoarded[100000];
+static unsigned hoarded_count;
 
-	for (unsigned bytes = 1 << 20; bytes >= 1000; bytes = bytes == 1 << 20 ? 1000 : 0)
-		while (n < max && (items[n] = store_item_new(&b.f.worker[0], "x", 1, bytes,
-							     &(struct layout_attributes){ 0 })))
-			n++;
-	assert_true(n < max);
-	return n;
+static void hoard(unsigned bytes)
+{
+	struct layout_item *item;
+
+	while ((item = store_item_new(&b.f.worker[0], "x", 1, bytes, &(struct layout_attributes){ 0 }))) {
+		hoarded[hoarded_count++] = item;
+		assert_true(hoarded_count < 100000);
+	}
 }
 
-/* Changes of which the backup has parked the first, as it lacks memory. */
+static void give_back(void)
+{
+	while (hoarded_count)
+		store_item_delete(&b.f.worker[0], hoarded[--hoarded_count]);
+}
+
+/* Changes of which the backup has parked some, as it lacks memory. */
 static void put_in_vain(void)
 {
 	char key[16];
 
+	hoarded_count = 0;
+	hoard(1 << 20);
+	hoard(1000);
 	for (unsigned i = 0; i < 3 || !b.worker->parked; i++) {
 		snprintf(key, sizeof key, "key%u", i);
 		kit_put(&a, key, value, 3000);
@@ -323,11 +333,9 @@ static void put_in_vain(void)
 
 static void test_no_memory(void **state)
 {
-	static struct layout_item *items[100000];
 	uint64_t begun_ns = clock_ns();
 
 	(void)state;
-	hoard(items, 100000);
 	put_in_vain();
 	while (!b.unfit[0] && clock_ns() - begun_ns < KIT_LIMIT_NS)
 		kit_turn();
@@ -341,14 +349,9 @@ static void test_no_memory(void **state)
 /* What found no memory is acknowledged when there is some, and nothing is lost meanwhile. */
 static void test_memory_in_time(void **state)
 {
-	static struct layout_item *items[100000];
-	unsigned n;
-
 	(void)state;
-	n = hoard(items, 100000);
 	put_in_vain();
-	while (n)
-		store_item_delete(&b.f.worker[0], items[--n]);
+	give_back();
 	kit_finish();
 	assert_int_equal(b.worker->parked, 0);
 	assert_string_equal(b.unfit, "");
@@ -358,17 +361,12 @@ static void test_memory_in_time(void **state)
 /* What waits for memory goes with its connection; it comes again with the next one. */
 static void test_parked_and_cut(void **state)
 {
-	static struct layout_item *items[100000];
-	unsigned n;
-
 	(void)state;
-	n = hoard(items, 100000);
 	put_in_vain();
 	link_peer_close(b.side.peer, "it is cut");
 	kit_turns(1000);
 	assert_int_equal(b.worker->parked, 0);
-	while (n)
-		store_item_delete(&b.f.worker[0], items[--n]);
+	give_back();
 	kit_connect_them();
 	kit_finish();
 	assert_string_equal(b.unfit, "");
