@@ -259,15 +259,21 @@ static void test_versions(void **state)
 	assert_int_equal(a.ups + b.ups, 0);
 }
 
+/* The connection is at that one's port, which has not looked at it. */
+static void connect_until_at(struct side *at)
+{
+	kit_connect(&a, link_door_addr(b.door), 1);
+	for (uint64_t end = kit_now_ns() + KIT_LIMIT_NS; !at->port->has_arrived && kit_now_ns() < end;)
+		link_door_poll(a.door, kit_now_ns()), link_door_poll(b.door, kit_now_ns());
+	assert_true(at->port->has_arrived);
+}
+
 /* Who takes a version away from a knock on its way proves nothing. */
 static void test_a_version_taken_away(void **state)
 {
 	(void)state;
 	open_versions(2, 3, 2, 3);
-	kit_connect(&a, link_door_addr(b.door), 1);
-	for (uint64_t end = kit_now_ns() + KIT_LIMIT_NS; !b.port->has_arrived && kit_now_ns() < end;)
-		link_door_poll(a.door, kit_now_ns()), link_door_poll(b.door, kit_now_ns());
-	assert_true(b.port->has_arrived);
+	connect_until_at(&b);
 	b.port->arrived->exchange.asks.version = 2;
 	kit_until(&a, &b, are_down, NULL, "both end it");
 	assert_int_equal(a.ups + b.ups, 0);
@@ -325,10 +331,7 @@ static void send_bytes(struct link_peer *p, const void *bytes, uint32_t length)
 static void test_another_message_first(void **state)
 {
 	(void)state;
-	kit_connect(&a, link_door_addr(b.door), 1);
-	/* a has the connection, and has said nothing yet. */
-	while (!a.port->has_arrived)
-		link_door_poll(a.door, kit_now_ns()), link_door_poll(b.door, kit_now_ns());
+	connect_until_at(&a);
 	a.port->arrived->is_asker = false;
 	link_port_poll(a.port, kit_now_ns());
 	assert_true(say(a.port->peers[0], 0, 1));
