@@ -5,8 +5,8 @@
  *
  * A backup finds some in time: what is open frees the items before it when the next heartbeat says
  * that it is visible, and compaction goes on.  While one waits what comes behind it waits too, of
- * other workers as well, or small ones would take what a long one waits for.  The worker whose
- * record waits for longest has the turn.
+ * other workers as well, or small ones would take what a long one waits for.  The worker that found
+ * none first has the turn, until it has found some.
  *
  * Bounded: a primary's worker has STORE_COMMITS_MAX under way, a worker keeps twice that.
  */
