@@ -77,7 +77,7 @@ static bool make_item(struct replica_worker *w, struct replica_item *i, const st
 		bytes = i->place.bytes;
 	}
 	if (item->left_ms)
-		with.expiry_ms = clock_ms + item->left_ms;
+		with.expiry_ms = (clock_ms ? clock_ms : store_clock_ms(w->store->store)) + item->left_ms;
 	i->item = store_item_new(w->store, key, item->key_bytes, bytes, &with);
 	if (!i->item)
 		return false;
@@ -152,7 +152,7 @@ static bool is_record(const struct table *t, const struct link_reader_record *fr
 	       h->items <= LAYOUT_TXN_KEYS_MAX + 1; /* and a completion record */
 }
 
-/* `clock_ms`: as it came. */
+/* `clock_ms`: as it came; 0: it comes now. */
 static enum made make(struct replica_peer *q, struct link_reader_record *from, uint64_t epoch,
 		      uint64_t clock_ms, struct replica_record **out)
 {
@@ -353,14 +353,14 @@ static enum made begin(struct replica_peer *q, struct link_reader_record *from, 
 void replica_heard_records(struct replica_peer *q, struct link_reader *r)
 {
 	struct replica *replica = q->worker->replica;
-	uint64_t epoch = r->header->epoch, clock_ms = store_clock_ms(replica->options.store);
+	uint64_t epoch = r->header->epoch;
 	struct link_reader_record record;
 
 	while (q->link && !replica->is_unfit && link_next_record(r, &record)) {
 		const struct link_record *whole = record.record;
 
-		if ((replica_must_park(q) || begin(q, &record, epoch, clock_ms) == NO_MEMORY) &&
-		    !replica_park(q, whole, epoch, clock_ms))
+		if ((replica_must_park(q) || begin(q, &record, epoch, 0) == NO_MEMORY) &&
+		    !replica_park(q, whole, epoch))
 			link_peer_close(q->link, "it sent more than there is memory to keep");
 	}
 	if (q->link)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/store/item/clock.h"
+
 static bool is_anothers_turn(const struct replica_worker *w)
 {
 	const struct replica_worker *turn = atomic_load(&w->replica->starving);
@@ -23,8 +25,7 @@ bool replica_must_park(const struct replica_peer *q)
 	return q->parked || is_anothers_turn(q->worker);
 }
 
-bool replica_park(struct replica_peer *q, const struct link_record *record, uint64_t epoch,
-		  uint64_t clock_ms)
+bool replica_park(struct replica_peer *q, const struct link_record *record, uint64_t epoch)
 {
 	struct replica_parked *p;
 
@@ -34,7 +35,8 @@ bool replica_park(struct replica_peer *q, const struct link_record *record, uint
 	if (!p)
 		return false;
 	*p = (struct replica_parked){ .epoch = epoch, .incarnation = q->worker->incarnation,
-				      .clock_ms = clock_ms, .bytes = record->bytes };
+				      .clock_ms = store_clock_ms(q->worker->store->store),
+				      .bytes = record->bytes };
 	memcpy(p->record, record, record->bytes);
 	*q->parked_end = p;
 	q->parked_end = &p->next;

@@ -27,8 +27,7 @@ struct replica_parked {
 /* Whether what comes now is to be parked, whatever there is. */
 bool replica_must_park(const struct replica_peer *peer);
 /* False: there is no memory for that either, or more came than a primary has under way. */
-bool replica_park(struct replica_peer *peer, const struct link_record *record, uint64_t epoch,
-		  uint64_t clock_ms);
+bool replica_park(struct replica_peer *peer, const struct link_record *record, uint64_t epoch);
 /* The one that is to be tried; NULL: there is none, or another worker has the turn. */
 struct replica_parked *replica_first_parked(struct replica_peer *peer);
 /* It found no memory.  Since when it has had the turn; `now_ns`: it has it only now, or has not. */
