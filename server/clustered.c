@@ -14,6 +14,7 @@
 #include "server/cluster/shard/guest.h"
 #include "server/cluster/shard/key.h"
 #include "server/cluster/shard/shard.h"
+#include "server/durable/durable.h"
 #include "server/host/options.h"
 #include "server/table/table.h"
 #include "server/worker/context.h"
@@ -193,10 +194,13 @@ static int share(struct server *s, struct err *err)
 
 static int choose_listen(const struct server *s, struct addr *listen, struct err *err)
 {
-	if (s->options->cluster_listen)
-		return addr_parse(listen, s->options->cluster_listen, err);
 	*listen = s->addr;
 	addr_set_port(listen, 0);
+	if (s->options->cluster_listen && addr_parse(listen, s->options->cluster_listen, err))
+		return -1;
+	if (s->durable && !strcmp(strrchr(listen->text, ':'), ":0"))
+		return err_set(err, -1, "--data-dir with --cluster: give --cluster-listen ADDR:PORT, by which the "
+			       "others know this member again when it was restarted");
 	return 0;
 }
 
@@ -210,6 +214,9 @@ int clustered_new(struct server *s, struct err *err)
 				   .lease_until_ns = &membership.lease_until_ns,
 				   .reader_until_ns = &membership.reader_until_ns,
 				   .completed = completed, .lacks = lacks, .completed_arg = s };
+
+	if (s->durable)
+		o.incarnation = durable_incarnation(s->durable);
 
 	if (!s->membership)
 		return 0;

@@ -155,7 +155,7 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 /* What a member of a cluster can't be yet. */
 static int settle_cluster(const struct options *o, char *error, size_t error_bytes)
 {
-	const char *with = !o->cluster ? NULL : o->durable.dir ? "--data-dir" :
+	const char *with = !o->cluster ? NULL :
 			   o->evict ? "--evict" : o->namespace_list.count ? "--namespace" : NULL;
 
 	if (!o->cluster && (o->cluster_key || o->cluster_listen || o->cluster_copies))

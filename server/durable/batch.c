@@ -21,7 +21,15 @@ static uint64_t bytes_of(const struct durable_op *op)
 
 	for (unsigned i = 0; i < op->count; i++)
 		bytes += op->records[i].key_bytes + op->records[i].value_bytes + 32;
+	for (unsigned i = 0; i < op->note_count; i++)
+		bytes += op->notes[i].length;
 	return bytes;
+}
+
+/* A wipe is alone.  So are a member's deletions for time, which look at what was written before. */
+static bool are_apart(const struct durable *d, const struct durable_op *a, const struct durable_op *b)
+{
+	return a->wipe || b->wipe || (d->options.is_members && !a->port != !b->port);
 }
 
 struct durable_op *durable_take_batch(struct durable *d, uint64_t *bytes)
@@ -29,7 +37,8 @@ struct durable_op *durable_take_batch(struct durable *d, uint64_t *bytes)
 	struct durable_op *first = d->queue, **at = &d->queue;
 
 	*bytes = 0;
-	while (*at && (*bytes == 0 || *bytes < BATCH_BYTES_MAX)) {
+	while (*at && (*bytes == 0 || *bytes < BATCH_BYTES_MAX) &&
+	       (*at == first || !are_apart(d, first, *at))) {
 		*bytes += bytes_of(*at);
 		at = &(*at)->next;
 		d->queued--;

@@ -66,14 +66,45 @@ static void count_commit(struct durable *d, uint64_t changes, uint64_t begun_ns)
 				  memory_order_relaxed);
 }
 
+/*
+ * Nobody marks a stripe at a backup: a key's time may be over there, and another value of it on
+ * the disk already, open.
+ */
+static bool is_obsolete(const struct durable *d, const struct durable_op *op, uint64_t wall_ms)
+{
+	return d->options.is_members && !op->port && !db_is_over(d->db, &op->records[0], wall_ms);
+}
+
+static void add_seen(struct durable *d)
+{
+	uint64_t reign, number;
+	bool is_new;
+
+	pthread_mutex_lock(&d->lock);
+	is_new = d->is_seen_new;
+	reign = d->seen_reign;
+	number = d->seen_number;
+	d->is_seen_new = false;
+	pthread_mutex_unlock(&d->lock);
+	if (is_new)
+		db_batch_seen(d->db, reign, number);
+}
+
 static int write_list(struct durable *d, struct durable_op *list, bool sync, struct err *err)
 {
-	uint64_t begun_ns = clock_ns(), changes = 0;
-	uint64_t offset = clock_read_ns(CLOCK_REALTIME) / 1000000 - d->clock.now_ms(d->clock.arg);
+	uint64_t begun_ns = clock_ns(), changes = 0, wall_ms = clock_read_ns(CLOCK_REALTIME) / 1000000;
+	uint64_t offset = wall_ms - d->clock.now_ms(d->clock.arg);
 
-	for (const struct durable_op *op = list; op; op = op->next)
+	for (const struct durable_op *op = list; op; op = op->next) {
+		if (is_obsolete(d, op, wall_ms))
+			continue;
 		for (unsigned i = 0; i < op->count; i++, changes++)
 			db_batch_add(d->db, &op->records[i], offset);
+		for (unsigned i = 0; i < op->note_count; i++)
+			db_batch_note(d->db, &op->notes[i]);
+	}
+	if (d->options.is_members)
+		add_seen(d);
 	if (!sync) { /* from before: the syncing may begin at any time */
 		uint64_t none = 0;
 		atomic_compare_exchange_strong(&d->unsynced_ns, &none, begun_ns);
@@ -91,6 +122,33 @@ static void broke(struct durable *d, const struct err *err)
 	set_failing(d, err->text);
 }
 
+/* In this order: where it ends in between, the folder is of no table that the cluster knows. */
+static int wipe(struct durable *d, uint64_t incarnation, struct err *err)
+{
+	const struct durable_options *o = &d->options;
+	const struct folder_member m = { incarnation, o->stripes, o->cluster };
+
+	if (folder_drop_member(o->dir, err) || db_wipe(d->db, err) ||
+	    folder_write_member(o->dir, &m, err))
+		return -1;
+	atomic_store(&d->incarnation, incarnation);
+	return 0;
+}
+
+static void commit_wipe(struct durable *d, struct durable_op *op)
+{
+	struct err err;
+
+	if (d->is_broken) {
+		durable_give_back(d, op, DURABLE_REFUSED);
+	} else if (wipe(d, op->wipe, &err)) {
+		broke(d, &err);
+		durable_give_back(d, op, DURABLE_UNKNOWN);
+	} else {
+		durable_give_back(d, op, DURABLE_WRITTEN);
+	}
+}
+
 static void commit(struct durable *d, struct durable_op *list, uint64_t bytes)
 {
 	uint64_t begun_ns = clock_ns();
@@ -98,6 +156,10 @@ static void commit(struct durable *d, struct durable_op *list, uint64_t bytes)
 	struct err err;
 
 	d->linger_ns = 0;
+	if (list->wipe) {
+		commit_wipe(d, list);
+		return;
+	}
 	if (d->is_broken || !has_room(d, bytes)) {
 		durable_give_back(d, list, DURABLE_REFUSED);
 	} else if (write_list(d, list, sync, &err)) {

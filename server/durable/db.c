@@ -21,19 +21,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 #include <dirent.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <rocksdb/c.h>
 
 #include "common/hash.h"
 #include "common/log.h"
 #include "server/durable/folder.h"
 #include "server/durable/log.h"
-#include "server/durable/unsynced.h"
+#include "server/durable/rocksdb.h"
 
-#define PREFIX_BYTES 2u
-#define KEY_VERSION "v"
-#define KEY_MARK "m"
 /*
  * Versions above the mark are not given out before a higher one is on disk.  It is raised
  * by a block when half of one is left: at ten million changes a second, every 200 ms.
@@ -47,23 +42,7 @@
 
 enum { RECOVER_TAIL = 0, RECOVER_POINT = 2 }; /* WALRecoveryMode */
 
-struct db {
-	char *dir;
-	rocksdb_t *db;
-	rocksdb_options_t *options;
-	rocksdb_writeoptions_t *write, *write_sync;
-	rocksdb_writebatch_t *batch;
-	uint64_t version;       /* the highest that was ever written */
-	uint64_t batch_version; /* the highest in the batch */
-	_Atomic uint64_t given; /* the highest that may have been given out */
-	_Atomic uint64_t mark;  /* on disk, synced */
-	pthread_mutex_t mark_lock; /* of who raises it */
-	struct unsynced unsynced;
-	uint64_t buffer_bytes;
-};
-
-/* Sets err to what failed and RocksDB's own words, which it frees; -1. */
-static int fail(struct err *err, char *why, const char *dir, const char *what)
+int db_fail(struct err *err, char *why, const char *dir, const char *what)
 {
 	const char *hint = "";
 
@@ -154,7 +133,7 @@ static int read_number(const struct db *db, const char *key, uint64_t *number, s
 
 	rocksdb_readoptions_destroy(o);
 	if (why)
-		return fail(err, why, db->dir, "can't read");
+		return db_fail(err, why, db->dir, "can't read");
 	*number = 0;
 	if (value && bytes == sizeof *number)
 		memcpy(number, value, bytes);
@@ -184,6 +163,45 @@ static int mark(const char *dir, struct err *err)
 	return log_look(dir, &look, err) || folder_complete(dir, look.newest, err);
 }
 
+/* A member's data has notes of its stripes, and nobody else's has. */
+static int check_family(const struct db *db, struct err *err)
+{
+	bool has = false;
+	char *why = NULL;
+	size_t n = 0;
+	char **names = rocksdb_list_column_families(db->options, db->dir, &n, &why);
+
+	for (size_t i = 0; !why && i < n; i++)
+		has = has || !strcmp(names[i], STRIPES_NAME);
+	if (why)
+		return db_fail(err, why, db->dir, "can't open the data in");
+	rocksdb_list_column_families_destroy(names, n);
+	if (has && !db->is_members)
+		return err_set(err, -1, "%s has the data of a member of a cluster: start kvd with --cluster",
+			       db->dir);
+	if (!has && db->is_members)
+		return err_set(err, -1, "%s has the data of a kvd that is in no cluster: start it without "
+			       "--cluster, write its keys to a file (kvcli export), and import them into the "
+			       "cluster, whose members have folders of their own", db->dir);
+	return 0;
+}
+
+/* True: it failed, as *why says. */
+static bool open_rocksdb(struct db *db, char **why)
+{
+	const char *names[] = { "default", STRIPES_NAME };
+	const rocksdb_options_t *options[] = { db->options, db->options };
+
+	if (db->is_members) {
+		rocksdb_options_set_create_missing_column_families(db->options, 1);
+		db->db = rocksdb_open_column_families(db->options, db->dir, 2, names, options,
+						      db->families, why);
+	} else {
+		db->db = rocksdb_open(db->options, db->dir, why);
+	}
+	return *why;
+}
+
 static int open_files(struct db *db, bool may_lose, struct err *err)
 {
 	uint64_t newest = 0;
@@ -203,9 +221,10 @@ static int open_files(struct db *db, bool may_lose, struct err *err)
 	db->buffer_bytes = pick_buffer(db->dir);
 	db->options = new_options(db->buffer_bytes, kind == 0);
 	rocksdb_options_set_wal_recovery_mode(db->options, recovery);
-	db->db = rocksdb_open(db->options, db->dir, &why);
-	if (why)
-		return fail(err, why, db->dir, "can't open the data in");
+	if (kind && check_family(db, err))
+		return -1;
+	if (open_rocksdb(db, &why))
+		return db_fail(err, why, db->dir, "can't open the data in");
 	if (mark(db->dir, err))
 		return -1;
 	return read_versions(db, err);
@@ -213,6 +232,8 @@ static int open_files(struct db *db, bool may_lose, struct err *err)
 
 static void close_files(struct db *db)
 {
+	for (unsigned i = 0; i < 2 && db->db && db->is_members; i++)
+		rocksdb_column_family_handle_destroy(db->families[i]);
 	if (db->db)
 		rocksdb_close(db->db);
 	if (db->options)
@@ -221,7 +242,7 @@ static void close_files(struct db *db)
 	db->options = NULL;
 }
 
-int db_open(const char *dir, bool may_lose, struct db **out, struct err *err)
+int db_open(const char *dir, bool may_lose, bool is_members, struct db **out, struct err *err)
 {
 	struct db *db = calloc(1, sizeof *db);
 
@@ -229,6 +250,7 @@ int db_open(const char *dir, bool may_lose, struct db **out, struct err *err)
 		free(db);
 		return err_set(err, -1, "out of memory");
 	}
+	db->is_members = is_members;
 	pthread_mutex_init(&db->mark_lock, NULL);
 	unsynced_init(&db->unsynced);
 	if (open_files(db, may_lose, err)) {
@@ -254,7 +276,7 @@ int db_reopen(struct db *db, bool may_lose, struct err *err)
 	if (!rc)
 		unsynced_write(&db->unsynced, db->db, db->write, &why);
 	if (why)
-		rc = fail(err, why, db->dir, "can't write to");
+		rc = db_fail(err, why, db->dir, "can't write to");
 	if (!rc)
 		rc = db_sync(db, err);
 	if (rc)
@@ -290,7 +312,7 @@ uint64_t db_version(const struct db *db)
 /* The buffers that are to be written, and as much again for merging files. */
 uint64_t db_reserve_bytes(const struct db *db)
 {
-	return 4 * db->buffer_bytes;
+	return (db->is_members ? 8 : 4) * db->buffer_bytes;
 }
 
 /* ---------------------------------------------------------------------- write */
@@ -326,7 +348,7 @@ static int write_synced(struct db *db, struct err *err)
 	rocksdb_write(db->db, db->write_sync, db->batch, &why);
 	rocksdb_writebatch_clear(db->batch);
 	if (why)
-		return fail(err, why, db->dir, "can't write to");
+		return db_fail(err, why, db->dir, "can't write to");
 	unsynced_synced(&db->unsynced, UINT64_MAX); /* with all that was written before */
 	return 0;
 }
@@ -341,7 +363,7 @@ static int write_unsynced(struct db *db, struct err *err)
 	if (!rc)
 		rocksdb_write(db->db, db->write, db->batch, &why);
 	if (why)
-		rc = fail(err, why, db->dir, "can't write to");
+		rc = db_fail(err, why, db->dir, "can't write to");
 	if (!rc && unsynced_add(&db->unsynced, db->batch)) {
 		db->batch = rocksdb_writebatch_create();
 		return 0;
@@ -399,7 +421,7 @@ int db_sync(struct db *db, struct err *err)
 		atomic_store(&db->mark, mark);
 	pthread_mutex_unlock(&db->mark_lock);
 	if (why)
-		return fail(err, why, db->dir, "can't sync");
+		return db_fail(err, why, db->dir, "can't sync");
 	unsynced_synced(&db->unsynced, count);
 	return 0;
 }
@@ -409,9 +431,12 @@ int db_flush(struct db *db, struct err *err)
 	rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
 	char *why = NULL;
 
-	rocksdb_flush(db->db, o, &why);
+	if (db->is_members)
+		rocksdb_flush_cf(db->db, o, db->families[1], &why);
+	if (!why)
+		rocksdb_flush(db->db, o, &why);
 	rocksdb_flushoptions_destroy(o);
-	return why ? fail(err, why, db->dir, "can't write to") : 0;
+	return why ? db_fail(err, why, db->dir, "can't write to") : 0;
 }
 
 int db_checkpoint(struct db *db, const char *path, struct err *err)
@@ -426,7 +451,7 @@ int db_checkpoint(struct db *db, const char *path, struct err *err)
 	if (c)
 		rocksdb_checkpoint_object_destroy(c);
 	if (why)
-		return fail(err, why, path, "can't make the backup");
+		return db_fail(err, why, path, "can't make the backup");
 	return folder_complete(path, 0, err);
 }
 
@@ -489,5 +514,5 @@ int db_walk(struct db *db, uint32_t from, uint32_t to,
 	rocksdb_iter_get_error(it, &why);
 	rocksdb_iter_destroy(it);
 	rocksdb_readoptions_destroy(o);
-	return why ? fail(err, why, db->dir, "can't read") : rc;
+	return why ? db_fail(err, why, db->dir, "can't read") : rc;
 }

@@ -31,9 +31,10 @@ struct db;
 /*
  * Opens what is in the folder, or makes it.  A log whose end was torn by a crash is
  * taken up to there; one that is damaged before its end is refused, unless `may_lose`:
- * then it is told.  0, or -1 after setting err.
+ * then it is told.  `is_members`: of a member of a cluster; one kind is not opened as the other.
+ * 0, or -1 after setting err.
  */
-int db_open(const char *dir, bool may_lose, struct db **db, struct err *err);
+int db_open(const char *dir, bool may_lose, bool is_members, struct db **db, struct err *err);
 void db_close(struct db **db);
 
 /*
@@ -81,5 +82,20 @@ struct db_item {
 };
 int db_walk(struct db *db, uint32_t from, uint32_t to,
 	    int (*each)(void *arg, const struct db_item *item), void *arg, struct err *err);
+
+/* -------------------------------------------------------------------- of a member: stripes.c */
+/* Into the batch. */
+void db_batch_note(struct db *db, const struct durable_note *note);
+void db_batch_seen(struct db *db, uint64_t reign, uint64_t number);
+void db_batch_unsee(struct db *db);
+/* What was seen of that reign; 0: nothing.  0, or -1 after setting err. */
+int db_seen(const struct db *db, uint64_t reign, uint64_t *number, struct err *err);
+/* As db_walk(). */
+int db_walk_notes(struct db *db, int (*each)(void *arg, const struct durable_note *note), void *arg,
+		  struct err *err);
+/* All keys and notes go, at once.  As db_batch_write(). */
+int db_wipe(struct db *db, struct err *err);
+/* Whether the key is there, and its time is over. */
+bool db_is_over(const struct db *db, const struct durable_record *key, uint64_t wall_ms);
 
 #endif

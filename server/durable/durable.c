@@ -8,8 +8,10 @@
  */
 #include "server/durable/durable.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "common/log.h"
@@ -74,6 +76,41 @@ static void init_cond(pthread_cond_t *cond)
 	pthread_condattr_destroy(&attr);
 }
 
+static int draw(struct durable *d, struct folder_member *m, struct err *err)
+{
+	if (getrandom(&m->incarnation, sizeof m->incarnation, 0) != sizeof m->incarnation)
+		return err_set_errno(err, -1, errno, "no random numbers");
+	m->incarnation |= !m->incarnation;
+	return folder_write_member(d->options.dir, m, err);
+}
+
+/*
+ * Which table it is.  One that may lack what it acknowledged, as a machine's death leaves it
+ * without DURABILITY_SYNC, is another one.
+ */
+static int be_member(struct durable *d, struct err *err)
+{
+	const struct durable_options *o = &d->options;
+	struct folder_member m = { .incarnation = 0 };
+	int is_there = folder_read_member(o->dir, &m, err);
+
+	if (is_there < 0)
+		return -1;
+	if (is_there && m.cluster != o->cluster)
+		return err_set(err, -1, "%s has the data of a member of another cluster, which has another "
+			       "key: name another folder", o->dir);
+	if (is_there && m.stripes != o->stripes)
+		return err_set(err, -1, "%s has the data of a table of %llu lock stripes, and this one has "
+			       "%llu: start kvd with the same --memory as before", o->dir,
+			       (unsigned long long)m.stripes, (unsigned long long)o->stripes);
+	m.stripes = o->stripes;
+	m.cluster = o->cluster;
+	if ((!is_there || o->durability != DURABILITY_SYNC) && draw(d, &m, err))
+		return -1;
+	atomic_store(&d->incarnation, m.incarnation);
+	return 0;
+}
+
 int durable_open(const struct durable_options *options, struct durable_clock clock,
 		 struct durable **out, struct err *err)
 {
@@ -90,7 +127,8 @@ int durable_open(const struct durable_options *options, struct durable_clock clo
 	init_cond(&d->stop);
 	d->queue_end = &d->queue;
 	d->undos_end = &d->undos;
-	if (db_open(options->dir, options->durability == DURABILITY_ASYNC, &d->db, err)) {
+	if (db_open(options->dir, options->durability == DURABILITY_ASYNC, options->is_members, &d->db,
+		    err) || (options->is_members && be_member(d, err))) {
 		durable_close(&d);
 		return -1;
 	}
@@ -151,6 +189,62 @@ void durable_close(struct durable **out)
 	pthread_cond_destroy(&d->work);
 	pthread_cond_destroy(&d->stop);
 	free(d);
+}
+
+/* -------------------------------------------------------------------- of a member */
+
+int durable_notes(struct durable *d, int (*each)(void *arg, const struct durable_note *note),
+		  void *arg, struct err *err)
+{
+	return db_walk_notes(d->db, each, arg, err);
+}
+
+int durable_was_seen(const struct durable *d, uint64_t reign, uint64_t *number, struct err *err)
+{
+	return db_seen(d->db, reign, number, err);
+}
+
+void durable_renote(struct durable *d, const struct durable_note *note)
+{
+	db_batch_note(d->db, note);
+}
+
+int durable_renoted(struct durable *d, struct err *err)
+{
+	db_batch_unsee(d->db);
+	return db_batch_write(d->db, true, err);
+}
+
+uint64_t durable_wall_ms(const struct durable *d, uint64_t expiry_ms)
+{
+	uint64_t now_ms = d->clock.now_ms(d->clock.arg);
+
+	return expiry_ms ? clock_read_ns(CLOCK_REALTIME) / 1000000 + expiry_ms - now_ms : 0;
+}
+
+uint64_t durable_expiry_ms(const struct durable *d, uint64_t wall_ms)
+{
+	uint64_t now_ms = clock_read_ns(CLOCK_REALTIME) / 1000000;
+
+	if (!wall_ms)
+		return 0;
+	return wall_ms <= now_ms ? 1 : wall_ms - now_ms + d->clock.now_ms(d->clock.arg);
+}
+
+void durable_seen(struct durable *d, uint64_t reign, uint64_t number)
+{
+	pthread_mutex_lock(&d->lock);
+	if (reign > d->seen_reign || (reign == d->seen_reign && number > d->seen_number)) {
+		d->seen_reign = reign;
+		d->seen_number = number;
+		d->is_seen_new = true;
+	}
+	pthread_mutex_unlock(&d->lock);
+}
+
+uint64_t durable_incarnation(const struct durable *d)
+{
+	return atomic_load(&d->incarnation);
 }
 
 void durable_stats(struct durable *d, struct durable_stats *s)

@@ -48,6 +48,28 @@ struct durable_sink {
 int durable_load(struct durable *durable, const struct durable_sink *sink, unsigned threads,
 		 bool (*stop)(void *arg), void *arg, struct err *err);
 
+/*
+ * Of a member of a cluster, before anything is handed in: what is kept of each stripe.
+ * 0, -1 after setting err, or what `each` returned if that was not 0.
+ */
+int durable_notes(struct durable *durable, int (*each)(void *arg, const struct durable_note *note),
+		  void *arg, struct err *err);
+/* Of that reign, what was seen by durable_seen(); 0: nothing.  0, or -1 after setting err. */
+int durable_was_seen(const struct durable *durable, uint64_t reign, uint64_t *number,
+		     struct err *err);
+/* That note stands from durable_renoted() on, when nothing counts as seen any more. */
+void durable_renote(struct durable *durable, const struct durable_note *note);
+/* 0, or -1 after setting err. */
+int durable_renoted(struct durable *durable, struct err *err);
+/* A time of the disk's, in the clock that expiries are in; 0 for 0, and 1 for one that is over. */
+uint64_t durable_expiry_ms(const struct durable *durable, uint64_t wall_ms);
+/* Any thread: of what is on the disk to be, the other way round. */
+uint64_t durable_wall_ms(const struct durable *durable, uint64_t expiry_ms);
+/* Any thread: all changes of that reign up to this number are at all members. */
+void durable_seen(struct durable *durable, uint64_t reign, uint64_t number);
+/* Any thread: which table it is; the same after a restart, if DURABILITY_SYNC. */
+uint64_t durable_incarnation(const struct durable *durable);
+
 /* Starts the commit thread.  0, or -1 after setting err. */
 int durable_start(struct durable *durable, struct err *err);
 

@@ -32,6 +32,7 @@ struct durable {
 	pthread_rwlock_t db_lock;
 	struct db *db;
 	uint64_t reserve_bytes;
+	_Atomic uint64_t incarnation; /* of a member's table */
 
 	pthread_mutex_t lock;
 	pthread_cond_t work, stop;
@@ -40,6 +41,8 @@ struct durable {
 	unsigned awaited;   /* wake the commit thread when so many are queued */
 	struct durable_op *undos, **undos_end;
 	bool stopping;
+	uint64_t seen_reign, seen_number; /* of a member: all up to it is visible */
+	bool is_seen_new;                 /* and not written */
 
 	pthread_t commit_thread, sync_thread;
 	bool has_commit_thread, has_sync_thread;

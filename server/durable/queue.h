@@ -53,15 +53,26 @@ struct durable_fate {
 	uint64_t version, value_bytes;
 };
 
-/* Records that are written all or none. */
+/* What a member of a cluster keeps of a stripe (server/cluster/note). */
+struct durable_note {
+	uint32_t stripe;
+	const char *bytes;
+	size_t length;
+};
+
+/* Records that are written all or none, with their stripes' notes. */
 struct durable_op {
 	struct durable_op *next;
 	struct durable_port *port; /* NULL: nobody waits, and it is freed */
 	struct durable_record *records; /* keys and values stay until it is given back */
 	unsigned count;
+	const struct durable_note *notes; /* stay as long */
+	unsigned note_count;
+	uint64_t wipe;  /* not 0: instead all goes, and the table is that incarnation */
 	/* It undoes one whose result was DURABLE_UNKNOWN: it is tried until it is written,
 	 * ahead of everything else. */
 	bool is_undo;
+	bool is_kept; /* what was UNKNOWN is open, and stays so on the disk: nothing is undone there */
 	struct durable_fate fate;
 	enum durable_result result;
 };
@@ -73,7 +84,7 @@ struct durable_op *durable_port_take(struct durable_port *port);
 /* To its port, which is not NULL; any thread. */
 void durable_port_give(struct durable_op *op);
 
-/* Any thread; doesn't wait. */
+/* Any thread; doesn't wait.  A wipe is handed in when nothing else is under way. */
 void durable_submit(struct durable *durable, struct durable_op *op);
 
 /*

@@ -198,6 +198,16 @@ static unsigned connections_of(const struct server *s)
 	return fit;
 }
 
+static int open_data(struct server *s, struct err *err)
+{
+	struct durable_options o = s->options->durable;
+
+	o.is_members = s->membership;
+	o.stripes = s->table->stripes;
+	o.cluster = s->hash_seed; /* which follows from its key */
+	return durable_open(&o, store_durable_clock(s->store), &s->durable, err);
+}
+
 int server_new(struct server *s, struct err *err)
 {
 	s->worker_count = s->options->workers ? (unsigned)s->options->workers : default_workers();
@@ -216,8 +226,7 @@ int server_new(struct server *s, struct err *err)
 		return -1;
 	if (s->options->durable.dir && *s->name && name_folder(s, s->options->durable.dir, err))
 		return -1;
-	if (s->options->durable.dir && durable_open(&s->options->durable, store_durable_clock(s->store),
-						    &s->durable, err))
+	if (s->options->durable.dir && open_data(s, err))
 		return -1;
 	s->fates = fates_new();
 	s->news = news_new();

@@ -74,15 +74,16 @@ enum records_taken records_take_copy(struct records *rs, uint64_t epoch, const s
 	return RECORDS_TAKEN;
 }
 
-void records_seen(struct records *rs, uint64_t epoch, uint64_t number)
+bool records_seen(struct records *rs, uint64_t epoch, uint64_t number)
 {
 	struct record *next;
 
 	if (!may_take(rs, epoch))
-		return;
+		return false;
 	for (struct record *r = rs->open.next; r != &rs->open; r = next) {
 		next = r->next;
 		if (r->reign == rs->reign && r->number <= number)
 			record_apply(rs, r);
 	}
+	return true;
 }

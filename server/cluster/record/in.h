@@ -14,7 +14,7 @@ enum records_taken {
 enum records_taken records_take(struct records *rs, uint64_t epoch, struct record *r);
 /* A copy of a stripe: TAKEN: the caller puts its keys, then acknowledges. */
 enum records_taken records_take_copy(struct records *rs, uint64_t epoch, const struct record *r);
-/* The primary said that all up to this number of the epoch are visible. */
-void records_seen(struct records *rs, uint64_t epoch, uint64_t number);
+/* The primary said that all up to this number of the epoch are visible.  False: of another epoch. */
+bool records_seen(struct records *rs, uint64_t epoch, uint64_t number);
 
 #endif

@@ -40,8 +40,7 @@ struct replica_record {
 	uint64_t number;       /* base.number, for its worker without the lock */
 	uint32_t to;           /* members, as it was handed in */
 	struct durable_op *op; /* NULL: items */
-	struct durable_op disk;
-	bool is_writing;       /* the database has `disk` */
+	struct replica_write *write; /* on its way to the disk (disk.h); NULL: not now */
 	bool is_over;          /* and when that comes back it ends */
 	bool is_applied;       /* it took effect; otherwise it was dropped */
 	uint64_t copy;         /* base.is_copy: the number of that copy; copy.h has more of it */
@@ -50,6 +49,7 @@ struct replica_record {
 	struct replica_record *waiting;
 	struct replica_peer *from; /* while values are READ; NULL: its connection ended */
 	uint64_t epoch, incarnation; /* that it was sent to */
+	uint64_t sender;             /* an incarnation */
 	unsigned reads, count;
 	bool is_torn; /* a READ failed */
 	struct durable_fate fate; /* of items: of the change that they are */
@@ -120,9 +120,11 @@ struct replica {
 	struct replica_question question;
 	struct replica_copy copy;
 	uint64_t incarnation;          /* of this table */
+	uint8_t *on_its_way;           /* to the disk: stripes, bits (disk.h) */
 	/* Without the lock. */
 	_Atomic bool is_unfit;
 	_Atomic(struct replica_worker *) starving; /* the next memory is its; NULL: nobody's */
+	_Atomic unsigned writes;       /* on their way to the disk, of all workers */
 	_Atomic bool is_copying;       /* a hint */
 	_Atomic uint64_t copy_due_ns;  /* nothing of a copy leaves before */
 	atomic_flag is_walking;        /* one worker walks, so that no key moves behind the walk */
@@ -140,6 +142,7 @@ struct replica_worker {
 	void (*wake)(void *arg);
 	void *wake_arg;
 	struct durable_port disk; /* what the database gives back */
+	unsigned writes;          /* on their way there */
 	struct replica_peer peers[REPLICA_PEERS_MAX];
 	struct replica_record *first, *last; /* under way, and finished ones not yet taken back */
 	unsigned parked; /* of all its peers */

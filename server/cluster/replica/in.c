@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "server/cluster/record/in.h"
+#include "server/cluster/replica/disk.h"
 #include "server/cluster/replica/parked.h"
 #include "server/store/apply.h"
 #include "server/store/item/clock.h"
@@ -170,6 +171,7 @@ static enum made make(struct replica_peer *q, struct link_reader_record *from, u
 	in->from = q;
 	in->epoch = epoch;
 	in->incarnation = q->worker->incarnation;
+	in->sender = q->incarnation;
 	in->base = (struct record){ .version = h->version, .number = h->number,
 				    .is_copy = h->flags & LINK_COPY, .count = h->stripes, .stripes = in->stripes };
 	memcpy(in->stripes, from->stripes, h->stripes * sizeof *in->stripes);
@@ -182,7 +184,7 @@ static enum made make(struct replica_peer *q, struct link_reader_record *from, u
 }
 
 /* -------------------------------------------------------------------- taken */
-static void acknowledge(struct replica_peer *q, uint64_t epoch, uint64_t number)
+void replica_acknowledge(struct replica_peer *q, uint64_t epoch, uint64_t number)
 {
 	if (q->ack_epoch != epoch)
 		q->ack_count = 0; /* of an epoch that is over: sent again */
@@ -204,28 +206,55 @@ static void saw_versions(struct store *s, const struct replica_record *in)
 /*
  * A copy takes effect before the lock is let go: the same one, come by another connection, is
  * acknowledged as known, and a change of the stripe may follow that.
+ *
+ * Its values may have been READ while the table was emptied for another copy.  *waits: the disk is
+ * to have it before it is acknowledged.
  */
-static enum records_taken take_copy(struct replica_record *in)
+static enum records_taken take_locked(struct replica_record *in, bool *waits)
 {
 	struct replica_worker *w = in->worker;
+	struct replica *r = w->replica;
 	enum records_taken taken;
-
-	taken = records_take_copy(&w->replica->records, in->epoch, &in->base);
-	if (taken != RECORDS_TAKEN)
-		return taken;
-	replica_do(w);
-	replica_apply(w, in);
-	return RECORDS_TAKEN;
-}
-
-/* Its values may have been READ while the table was emptied for another copy. */
-static enum records_taken take_locked(struct replica_record *in)
-{
-	struct replica *r = in->worker->replica;
 
 	if (in->incarnation != r->incarnation)
 		return RECORDS_REFUSED;
-	return in->base.is_copy ? take_copy(in) : records_take(&r->records, in->epoch, &in->base);
+	taken = in->base.is_copy ? records_take_copy(&r->records, in->epoch, &in->base)
+				 : records_take(&r->records, in->epoch, &in->base);
+	if (taken == RECORDS_TAKEN && r->options.store->durable)
+		replica_count_taken(w, &in->base);
+	*waits = replica_is_on_its_way(r, &in->base);
+	if (taken != RECORDS_TAKEN || !in->base.is_copy)
+		return taken;
+	replica_do(w);
+	replica_apply(w, in);
+	return taken;
+}
+
+static void take_copy(struct replica_record *in)
+{
+	struct replica_worker *w = in->worker;
+	struct replica_peer *q = in->from;
+	uint64_t number = in->base.number, epoch = in->epoch;
+	struct replica_write *d = NULL;
+	enum records_taken taken;
+	bool waits = false;
+
+	if (w->replica->options.store->durable && !(d = replica_prepare_copy(w, in))) {
+		replica_unfit(w->replica, "there is no memory to write a copy");
+		replica_forget(w, in);
+		return;
+	}
+	replica_enter(w->replica, w);
+	taken = take_locked(in, &waits);
+	replica_leave(w->replica);
+	if (taken != RECORDS_TAKEN) {
+		replica_forget(w, in);
+		replica_forget_write(d);
+	} else if (d) {
+		replica_write_copy(w, d);
+	}
+	if (taken != RECORDS_REFUSED && !waits && !w->replica->is_unfit)
+		replica_acknowledge(q, epoch, number);
 }
 
 /* All of it is here. */
@@ -235,17 +264,24 @@ static void take(struct replica_record *in)
 	struct replica_peer *q = in->from;
 	uint64_t number = in->base.number, epoch = in->epoch;
 	enum records_taken taken;
+	bool waits = false;
 
-	in->from = NULL;
 	saw_versions(w->replica->options.store, in);
+	if (in->base.is_copy) {
+		take_copy(in);
+		return;
+	}
+	in->from = NULL;
 	replica_enter(w->replica, w);
-	taken = take_locked(in);
+	taken = take_locked(in, &waits);
 	replica_leave(w->replica);
 	if (taken != RECORDS_TAKEN)
 		replica_forget(w, in);
 	replica_do(w);
-	if (taken != RECORDS_REFUSED && !w->replica->is_unfit)
-		acknowledge(q, epoch, number);
+	if (taken == RECORDS_TAKEN && waits)
+		replica_write_taken(w, in);
+	if (taken != RECORDS_REFUSED && !waits && !w->replica->is_unfit)
+		replica_acknowledge(q, epoch, number);
 }
 
 /* -------------------------------------------------------------------- READs */

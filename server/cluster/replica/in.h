@@ -18,6 +18,8 @@ void replica_go_on_reading(struct replica_peer *q);
 void replica_stop_reading(struct replica_peer *q);
 /* Records that found no memory: tried again. */
 void replica_take_parked(struct replica_peer *q);
+/* With the next message. */
+void replica_acknowledge(struct replica_peer *q, uint64_t epoch, uint64_t number);
 void replica_send_acks(struct replica_peer *q);
 
 #endif

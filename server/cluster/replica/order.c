@@ -17,9 +17,11 @@
 #include "server/cluster/record/open.h"
 #include "server/cluster/record/out.h"
 #include "server/cluster/replica/copy.h"
+#include "server/cluster/replica/disk.h"
 #include "server/cluster/replica/in.h"
 #include "server/cluster/replica/list.h"
 #include "server/cluster/replica/out.h"
+#include "server/durable/durable.h"
 #include "server/table/index.h"
 #include "server/table/region.h"
 
@@ -41,6 +43,14 @@ uint64_t replica_order_serial(struct replica *r)
 }
 
 /* -------------------------------------------------------------------- of all; the lock is held */
+/* The disk has it as it was before this member says that it began. */
+static void write_dropped(struct replica_worker *w)
+{
+	for (struct record *r = w->dropped.first; r; r = r->next)
+		if (!replica_write_dropped(w, (struct replica_record *)r))
+			replica_unfit(w->replica, "there is no memory to write what was dropped");
+}
+
 static void resolve(struct replica_worker *w, uint64_t number)
 {
 	struct replica *r = w->replica;
@@ -53,6 +63,8 @@ static void resolve(struct replica_worker *w, uint64_t number)
 				(enum records_fate)q->entries[i].fate);
 	free(q->entries);
 	*q = (struct replica_question){ .number = 0 };
+	if (r->options.store->durable)
+		write_dropped(w);
 	/* Before a record is taken, by whomever. */
 	replica_do(w);
 	records_ready(&r->records);
@@ -64,6 +76,7 @@ static void be_empty(struct replica *r)
 	records_empty(&r->records);
 	free(r->question.entries);
 	r->question = (struct replica_question){ .number = 0 };
+	memset(r->on_its_way, 0, r->records.stripes / 8 + 1);
 	r->incarnation = 0;
 }
 
@@ -102,7 +115,8 @@ static void obey_for_all(struct replica_worker *w, const struct replica_order *o
 		records_show(&r->records);
 		break;
 	case REPLICA_SEEN:
-		records_seen(&r->records, o->epoch, o->number);
+		if (records_seen(&r->records, o->epoch, o->number) && r->options.store->durable)
+			durable_seen(r->options.store->durable, r->records.reign, o->number);
 		/* Before another worker takes the next one of a stripe: it does not wait for this. */
 		replica_do(w);
 		break;
@@ -142,7 +156,7 @@ static void turn_into_items(struct replica_worker *w, struct replica_record *o)
 	}
 	if (items) {
 		record_replace(&r->records, &o->base, &items->base);
-		items->base.need &= ~RECORDS_SELF; /* as items they are in memory only */
+		items->base.need &= ~RECORDS_SELF; /* its own disk has it, or it is unfit */
 	} else {
 		record_cancel(&r->records, &o->base);
 	}
@@ -240,16 +254,29 @@ static void forget_table(struct replica_worker *w)
 	w->emptying = index_buckets(w->store->store->index) * i / r->worker_count;
 }
 
-void replica_obey(struct replica_worker *w, const struct replica_order *o)
+/* What is on its way to the disk is to be there before it may become something else. */
+static bool may_obey(const struct replica_worker *w, const struct replica_order *o)
+{
+	if (o->kind == REPLICA_EMPTY)
+		return !w->replica->writes;
+	return o->kind != REPLICA_EPOCH || !w->writes ||
+	       (w->role == RECORDS_PRIMARY && o->role == w->role && o->reign == w->reign);
+}
+
+bool replica_obey(struct replica_worker *w, const struct replica_order *o)
 {
 	struct replica *r = w->replica;
+	bool may;
 
 	replica_enter(r, w);
-	if (o->serial > r->obeyed) {
+	may = may_obey(w, o);
+	if (may && o->serial > r->obeyed) {
 		r->obeyed = o->serial;
 		obey_for_all(w, o);
 	}
 	replica_leave(r);
+	if (!may)
+		return false;
 	if (o->kind == REPLICA_EPOCH)
 		be_of_epoch(w, o);
 	else if (o->kind == REPLICA_BEGUN_BY)
@@ -260,4 +287,5 @@ void replica_obey(struct replica_worker *w, const struct replica_order *o)
 		forget_table(w);
 	replica_do(w);
 	replica_take_back(w);
+	return true;
 }

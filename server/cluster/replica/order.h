@@ -17,10 +17,11 @@ struct replica_worker;
 /* The next order's serial; the thread that gives them. */
 uint64_t replica_order_serial(struct replica *replica);
 /*
- * The worker.  A REPLICA_EMPTY is obeyed when replica_empty() says so.  After a REPLICA_EPOCH that
+ * The worker.  False: not yet, as something is on its way to the disk.  A REPLICA_RESOLVE is obeyed
+ * when nothing is (replica_is_writing()).  A REPLICA_EMPTY is obeyed when replica_empty() says so.  After a REPLICA_EPOCH that
  * makes it no primary the worker's changes come back to its port, each with DURABLE_UNKNOWN: the
  * order is obeyed when the store has none under way.
  */
-void replica_obey(struct replica_worker *worker, const struct replica_order *order);
+bool replica_obey(struct replica_worker *worker, const struct replica_order *order);
 
 #endif

@@ -10,13 +10,13 @@
  */
 #include "server/cluster/replica/out.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/cluster/record/open.h"
 #include "server/cluster/record/out.h"
 #include "server/cluster/replica/copy.h"
+#include "server/cluster/replica/disk.h"
 #include "server/cluster/replica/in.h"
 #include "server/cluster/replica/list.h"
 #include "server/store/apply.h"
@@ -60,7 +60,10 @@ static struct replica_record *make(struct replica_worker *w, struct durable_op *
 	o->base.stripes = o->stripes;
 	o->base.count = find_stripes(s, op, o->stripes);
 	o->base.version = version ? version : next_version(s);
-	return o;
+	if (!s->durable || (o->write = replica_prepare_change(w, o)))
+		return o;
+	free(o);
+	return NULL;
 }
 
 /* False: this is no primary. */
@@ -80,20 +83,12 @@ static bool add(struct replica_worker *w, struct replica_record *o, uint32_t sel
 	return may;
 }
 
-static void write_it(struct replica_record *o, struct durable *d)
-{
-	o->disk = (struct durable_op){ .port = &o->worker->disk, .records = o->op->records,
-				       .count = o->op->count };
-	o->is_writing = true;
-	durable_submit(d, &o->disk);
-}
-
-/* What was dropped is undone on the disk; nobody else has it. */
+/* What nobody else has is undone on the disk.  What is open stays there, as open. */
 static void undo(struct replica_worker *w, struct durable_op *op)
 {
 	struct durable *d = w->replica->options.store->durable;
 
-	if (d)
+	if (d && !op->is_kept)
 		durable_submit(d, op);
 	else
 		give(op, DURABLE_WRITTEN);
@@ -112,11 +107,13 @@ void replica_submit(void *arg, struct durable_op *op)
 	o = make(w, op);
 	if (!o || !add(w, o, d ? RECORDS_SELF : 0)) {
 		give(op, o ? DURABLE_ELSEWHERE : DURABLE_REFUSED);
+		if (o)
+			replica_forget_write(o->write);
 		free(o);
 		return;
 	}
 	if (d)
-		write_it(o, d);
+		replica_write_change(w, o);
 }
 
 /* -------------------------------------------------------------------- and back */
@@ -134,7 +131,7 @@ void replica_finish(struct replica_record *o, bool is_applied)
 		w->wake(w->wake_arg);
 }
 
-/* Without a database nobody else knows of one that was dropped; that its client did not hear. */
+/* Of one that was dropped its client did not hear. */
 static void end(struct replica_worker *w, struct replica_record *o)
 {
 	if (o->base.is_copy) {
@@ -148,6 +145,7 @@ static void end(struct replica_worker *w, struct replica_record *o)
 			replica_forget(w, o);
 		return;
 	}
+	o->op->is_kept = !o->is_applied;
 	give(o->op, o->is_applied ? DURABLE_WRITTEN : DURABLE_UNKNOWN);
 	free(o);
 }
@@ -165,7 +163,7 @@ void replica_take_back(struct replica_worker *w)
 	replica_leave(w->replica);
 	for (; o; o = next) {
 		next = o->finished;
-		if (!o->is_writing) /* or when the database gives it back */
+		if (!o->write) /* or when the database gives it back */
 			end(w, o);
 	}
 }
@@ -187,15 +185,15 @@ static bool is_alone(struct replica *r, struct replica_record *o)
 	return true;
 }
 
-static void come_back(struct replica_worker *w, struct replica_record *o)
+void replica_change_written(struct replica_worker *w, struct replica_record *o,
+			    enum durable_result result)
 {
 	struct replica *r = w->replica;
 	bool is_ended, is_refused = false;
 
 	replica_enter(r, w);
-	o->is_writing = false;
 	is_ended = o->is_over;
-	if (o->disk.result == DURABLE_WRITTEN)
+	if (result == DURABLE_WRITTEN)
 		is_written(r, o);
 	else
 		is_refused = is_alone(r, o);
@@ -203,22 +201,11 @@ static void come_back(struct replica_worker *w, struct replica_record *o)
 	if (is_ended) {
 		end(w, o);
 	} else if (is_refused) {
-		give(o->op, o->disk.result);
+		give(o->op, result);
 		free(o);
-	} else if (o->disk.result != DURABLE_WRITTEN) {
+	} else if (result != DURABLE_WRITTEN) {
 		replica_unfit(r, "its disk takes no change that other members have already: "
 				 "another one decides what becomes of it");
-	}
-}
-
-void replica_take_written(struct replica_worker *w)
-{
-	struct durable_op *next;
-
-	for (struct durable_op *op = durable_port_take(&w->disk); op; op = next) {
-		next = op->next;
-		come_back(w, (struct replica_record *)((char *)op -
-						       offsetof(struct replica_record, disk)));
 	}
 }
 

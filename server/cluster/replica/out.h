@@ -19,8 +19,9 @@ bool replica_is_seated(const struct replica_peer *q);
 /* What is new, to that member. */
 void replica_send_records(struct replica_peer *q);
 void replica_take_back(struct replica_worker *w);
-/* What the database gave back. */
-void replica_take_written(struct replica_worker *w);
+/* The database gave its change back. */
+void replica_change_written(struct replica_worker *w, struct replica_record *o,
+			    enum durable_result result);
 void replica_heard_acks(struct replica_peer *q, struct link_reader *r);
 
 #endif

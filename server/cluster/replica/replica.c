@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "server/cluster/replica/replica.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "server/cluster/record/out.h"
+#include "server/cluster/replica/disk.h"
 #include "server/cluster/replica/in.h"
 #include "server/cluster/replica/out.h"
+#include "server/durable/durable.h"
 
 /* -------------------------------------------------------------------- what records ask for */
 /* What is listed is its worker's; else it is of whoever asks, in the order of commits. */
@@ -39,9 +42,10 @@ int replica_new(const struct replica_options *o, struct replica **out, struct er
 	uint32_t stripes = (uint32_t)o->store->table->stripes;
 	struct replica *r = calloc(1, sizeof *r);
 	struct record_slot *slots = calloc(stripes, sizeof *slots);
-	uint8_t *has = calloc(stripes / 8 + 1, 1);
+	uint8_t *has = calloc(stripes / 8 + 1, 1), *way = calloc(stripes / 8 + 1, 1);
 
-	if (!r || !slots || !has) {
+	if (!r || !slots || !has || !way) {
+		free(way);
 		free(has);
 		free(slots);
 		free(r);
@@ -50,6 +54,7 @@ int replica_new(const struct replica_options *o, struct replica **out, struct er
 	r->options = *o;
 	r->slots = slots;
 	r->copy.has = has;
+	r->on_its_way = way;
 	r->incarnation = o->incarnation;
 	atomic_flag_clear(&r->is_walking);
 	pthread_mutex_init(&r->lock, NULL);
@@ -70,6 +75,7 @@ void replica_delete(struct replica **at)
 	pthread_mutex_destroy(&r->lock);
 	free(r->question.entries);
 	free(r->copy.has);
+	free(r->on_its_way);
 	free(r->slots);
 	free(r);
 }
@@ -113,9 +119,15 @@ int replica_worker_new(struct replica *r, struct store_worker *store, void (*wak
 	return 0;
 }
 
-/* The first one that goes takes along what is open. */
+/* The first one that goes takes along what is open.  The commit thread gives back all that it has. */
 static void drop_all(struct replica_worker *w)
 {
+	struct replica *r = w->replica;
+
+	for (unsigned i = 0; r->writes; i = (i + 1) % r->worker_count) {
+		replica_take_written(r->workers[i]);
+		sched_yield();
+	}
 	replica_enter(w->replica, w);
 	records_empty(&w->replica->records);
 	replica_leave(w->replica);
@@ -143,11 +155,15 @@ void replica_worker_delete(struct replica_worker **at)
 /* -------------------------------------------------------------------- any thread */
 uint64_t replica_visible(struct replica *r)
 {
-	uint64_t visible;
+	struct durable *d = r->options.store->durable;
+	uint64_t visible, reign;
 
 	replica_enter(r, NULL);
-	visible = records_visible(&r->records);
+	visible = r->records.role == RECORDS_PRIMARY ? records_visible(&r->records) : 0;
+	reign = r->records.reign;
 	replica_leave(r);
+	if (d && visible)
+		durable_seen(d, reign, visible);
 	return visible;
 }
 
@@ -240,6 +256,11 @@ bool replica_heard(struct replica_worker *w, struct link_peer *link, struct link
 void replica_read(struct replica_worker *w, uint64_t cookie, bool is_ok)
 {
 	replica_has_read(w, cookie, is_ok);
+}
+
+bool replica_is_writing(const struct replica_worker *w)
+{
+	return w->writes;
 }
 
 bool replica_has_parked(const struct replica_worker *w)

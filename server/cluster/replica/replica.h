@@ -24,8 +24,7 @@
  * a primary whose disk fails with others there, say so by `unfit`, and acknowledge nothing more.
  *
  * A joiner is copied to while changes go on (copy.h); before that its table is emptied (empty.h).
- *
- * Not here yet: a backup's records on its disk, as open.
+ * With a database a member's records are on its disk, too (disk.h).
  */
 #ifndef SERVER_CLUSTER_REPLICA_REPLICA_H
 #define SERVER_CLUSTER_REPLICA_REPLICA_H
@@ -44,6 +43,11 @@ void replica_delete(struct replica **replica);
 int replica_worker_new(struct replica *replica, struct store_worker *store,
 		       void (*wake)(void *arg), void *arg, struct replica_worker **worker,
 		       struct err *err);
+/*
+ * When all workers are there, before any is started: what the database has as open, is.  Nothing
+ * without one.  0, or -1 after setting err.
+ */
+int replica_restore(struct replica *replica, struct err *err);
 /* No change of its is under way.  Takes NULL. */
 void replica_worker_delete(struct replica_worker **worker);
 
@@ -63,6 +67,8 @@ void replica_down(struct replica_worker *worker, struct link_peer *peer);
 /* A message of LINK_RECORDS or LINK_ACKS; false: it is of another kind. */
 bool replica_heard(struct replica_worker *worker, struct link_peer *peer, struct link_reader *r);
 void replica_read(struct replica_worker *worker, uint64_t cookie, bool is_ok);
+/* Whether something is on its way to the disk. */
+bool replica_is_writing(const struct replica_worker *worker);
 /* Whether changes of a primary wait for memory: replica_flush() tries them again. */
 bool replica_has_parked(const struct replica_worker *worker);
 /* At the end of each poll: what is new leaves, what came back goes to the port. */

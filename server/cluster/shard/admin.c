@@ -10,6 +10,7 @@
 #include "server/cluster/member/command.h"
 #include "server/cluster/shard/impl.h"
 #include "server/cluster/shard/roster.h"
+#include "server/table/index.h"
 
 #define MEMBERS_NS 4000000000ull /* for members to come */
 #define LIMIT_NS 10000000000ull
@@ -72,10 +73,22 @@ static void lack(struct shard *s, unsigned copies, unsigned fit)
 	    copies, fit, names);
 }
 
+/* Another one that has keys, of a cluster of before: its disk kept them. */
+static const struct roster_member *with_keys(const struct shard *s, const struct roster_member **fit,
+					     unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (fit[i]->keys && strcmp(fit[i]->name, s->name))
+			return fit[i];
+	return NULL;
+}
+
+/* Members of one set have the same keys.  Who has any is alone in it: the others are copied to. */
 static void make(struct shard *s, unsigned copies, uint64_t now_ns)
 {
-	const struct roster_member *fit[ROSTER_MAX];
+	const struct roster_member *fit[ROSTER_MAX], *other;
 	unsigned n = roster_fit(s, fit, ROSTER_MAX);
+	bool has_keys = index_keys(s->options.store->index);
 	struct config c = { .epoch = 1, .reign = 1, .writer = s->life, .copies = copies, .count = 1,
 			    .set = { s->member.self } };
 	char text[CONFIG_TEXT_BYTES];
@@ -88,7 +101,14 @@ static void make(struct shard *s, unsigned copies, uint64_t now_ns)
 		lack(s, copies, n);
 		return;
 	}
-	for (unsigned i = 0; i < n && c.count < copies; i++) {
+	other = with_keys(s, fit, n);
+	if (other && !has_keys) {
+		end(s, ADMIN_FAILED, "%s has no keys, and %s has %" PRIu64 " on its disk, which would go: give "
+		    "the command to that one (kvcli -s %s cluster init), or empty its folder", s->name,
+		    other->name, other->keys, other->clients);
+		return;
+	}
+	for (unsigned i = 0; i < n && c.count < copies && !has_keys; i++) {
 		if (!strcmp(fit[i]->name, s->name))
 			continue;
 		strcpy(c.set[c.count].name, fit[i]->name);
@@ -98,7 +118,8 @@ static void make(struct shard *s, unsigned copies, uint64_t now_ns)
 		run(s);
 }
 
-/* All tables are empty then: nobody takes a change without a configuration. */
+/* Tables are empty then, or have what their disks kept: nobody takes a change without a
+ * configuration. */
 static void init(struct shard *s, uint64_t now_ns)
 {
 	struct admin *a = &s->admin;
@@ -127,8 +148,8 @@ static void is_made(struct shard *s)
 	if (!c->epoch)
 		return;
 	if (c->writer == s->life)
-		end(s, ADMIN_DONE, "the cluster is made, of %u copies: primary %s", c->count,
-		    c->set[0].name);
+		end(s, ADMIN_DONE, "the cluster is made, of %u copies: primary %s%s", c->copies,
+		    c->set[0].name, c->count < c->copies ? ", whose keys are copied to the others now" : "");
 	else
 		end(s, ADMIN_FAILED, "another one made the cluster meanwhile: primary %s",
 		    c->set[0].name);

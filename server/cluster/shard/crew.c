@@ -182,6 +182,8 @@ static bool is_over(struct crew *c, const struct replica_order *o)
 {
 	if (o->kind == REPLICA_EMPTY)
 		return replica_empty(c->replica);
+	if (o->kind == REPLICA_RESOLVE)
+		return !replica_is_writing(c->replica);
 	return o->kind != REPLICA_EPOCH || o->role == RECORDS_PRIMARY ||
 	       !c->shard->options.workers[c->index]->commits;
 }
@@ -214,7 +216,8 @@ static void obey(struct crew *c)
 		struct replica_order o = latest(c);
 
 		if (!c->is_obeying) {
-			replica_obey(c->replica, &o);
+			if (!replica_obey(c->replica, &o))
+				return;
 			hang_up(c, &o);
 		}
 		c->is_obeying = true;

@@ -66,6 +66,8 @@ struct lanes {
 /* A copy that this one makes, or gets. */
 struct joining {
 	uint64_t emptying;  /* the order; 0: none */
+	struct durable_op wipe; /* of the disk, behind it */
+	struct durable_port wiped;
 	bool is_told;       /* that it is made */
 	uint64_t began_ns, told_ns;
 	char name[CONFIG_NAME_BYTES];

@@ -14,6 +14,7 @@
 #include "server/cluster/member/backup.h"
 #include "server/cluster/member/join.h"
 #include "server/cluster/shard/crew.h"
+#include "server/durable/durable.h"
 #include "server/table/index.h"
 
 #define LACK_NS 1000000000ull     /* a record, or a copy, is with the joiner within that */
@@ -29,6 +30,16 @@ uint64_t join_draw(void)
 	if (getrandom(&n, sizeof n, 0) != sizeof n || !n)
 		n = shard_clock_ns();
 	return n;
+}
+
+static void wake(void *arg)
+{
+	shard_wake(arg);
+}
+
+void join_init(struct shard *s)
+{
+	durable_port_init(&s->joining.wiped, wake, s);
 }
 
 /* -------------------------------------------------------------------- the joiner's side */
@@ -48,12 +59,39 @@ void join_empty(struct shard *s)
 	crew_order(s, &o, s->joining.emptying);
 }
 
+static void is_empty(struct shard *s, uint64_t incarnation, struct member_actions *actions)
+{
+	s->joining.emptying = 0;
+	member_emptied(&s->member, incarnation, shard_clock_ns(), actions);
+}
+
 bool join_emptied(struct shard *s, uint64_t number, struct member_actions *actions)
 {
+	struct durable *d = s->options.store->durable;
+
 	if (!number || number != s->joining.emptying)
 		return false;
+	if (!d) {
+		is_empty(s, join_draw(), actions);
+		return true;
+	}
+	s->joining.wipe = (struct durable_op){ .port = &s->joining.wiped, .wipe = join_draw() };
+	durable_submit(d, &s->joining.wipe);
+	return true;
+}
+
+bool join_wiped(struct shard *s, struct member_actions *actions)
+{
+	struct durable_op *op = durable_port_take(&s->joining.wiped);
+
+	if (!op)
+		return false;
+	if (op->result == DURABLE_WRITTEN) {
+		is_empty(s, op->wipe, actions);
+		return true;
+	}
 	s->joining.emptying = 0;
-	member_emptied(&s->member, join_draw(), shard_clock_ns(), actions);
+	shard_say(s, "its disk can't be emptied for the copy");
 	return true;
 }
 

@@ -10,10 +10,13 @@
 /* A number that is not 0: of a life, an incarnation. */
 uint64_t join_draw(void);
 
+void join_init(struct shard *s);
 /* The joiner's: its table and its records go; when they have, the member is told. */
 void join_empty(struct shard *s);
 /* Whether that order was it. */
 bool join_emptied(struct shard *s, uint64_t number, struct member_actions *actions);
+/* Whether its disk was emptied, behind that. */
+bool join_wiped(struct shard *s, struct member_actions *actions);
 
 /* A primary's: whether somebody more is to be of its set; then one of those who are there joins. */
 bool join_may_invite(const struct shard *s, uint64_t now_ns);

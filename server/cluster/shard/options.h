@@ -21,6 +21,7 @@ struct shard_options {
 	const char *clients;      /* where it listens for those, as text */
 	const char *agreement;    /* "zk1:2181,zk2:2181/prod" */
 	struct link_key key;
+	uint64_t incarnation;     /* of the table that its disk has; 0: it is empty, and draws one */
 	unsigned copies;          /* it makes the cluster when so many are there; 0: it does not */
 	struct store *store;
 	struct store_worker *workers[SHARD_WORKERS_MAX];

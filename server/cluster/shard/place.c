@@ -16,13 +16,15 @@
 #include "server/cluster/shard/key.h"
 #include "server/cluster/shard/place.h"
 #include "server/cluster/shard/roster.h"
+#include "server/table/index.h"
 
 #define SESSION_MS 4000u
 #define TELL_NS 500000000ull  /* between attempts */
 #define NAME_MAX_BYTES 40u    /* of a cluster, with its slash: paths are limited */
 #define LOOK_NS 100000000ull
 #define WARN_NS 60000000000ull
-#define MEMBER_TEXT "kvd-member 1\nclients %s\nincarnation %016" PRIx64 "\nstripes %" PRIu64 "\n"
+#define MEMBER_TEXT "kvd-member 1\nclients %s\nincarnation %016" PRIx64 "\nstripes %" PRIu64 "\n" \
+		    "keys %" PRIu64 "\n"
 
 /* -------------------------------------------------------------------- that it is there */
 static void on_told(void *arg, const struct agree_answer *a)
@@ -46,7 +48,8 @@ static void tell(struct shard *s)
 	const struct roster_member *mine = roster_find(&s->roster, s->name);
 	char below[CONFIG_NAME_BYTES + 16], path[SHARD_PATH_BYTES + CONFIG_NAME_BYTES + 16], text[256];
 	int length = snprintf(text, sizeof text, MEMBER_TEXT, s->options.clients,
-			      s->member.self.incarnation, s->options.store->table->stripes);
+			      s->member.self.incarnation, s->options.store->table->stripes,
+			      index_keys(s->options.store->index));
 
 	snprintf(below, sizeof below, "/members/%s", s->name);
 	if (mine && mine->is_there) {

@@ -14,6 +14,7 @@ struct roster_member {
 	char name[CONFIG_NAME_BYTES];
 	char clients[CONFIG_NAME_BYTES]; /* where it listens for those; "": not known */
 	uint64_t incarnation, stripes;
+	uint64_t keys;   /* of its table, as it said so */
 	int32_t version; /* of its record */
 	bool is_there;   /* it was, at the last look */
 };

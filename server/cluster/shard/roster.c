@@ -12,7 +12,8 @@
 #include "server/cluster/shard/roster.h"
 
 #define LOOK_NS 1000000000ull
-#define MEMBER_SCAN "kvd-member 1 clients %63s incarnation %16" SCNx64 " stripes %" SCNu64
+#define MEMBER_SCAN "kvd-member 1 clients %63s incarnation %16" SCNx64 " stripes %" SCNu64 \
+		    " keys %" SCNu64
 
 const struct roster_member *roster_find(const struct roster *r, const char *name)
 {
@@ -72,7 +73,8 @@ static bool take(struct roster_member *m, const struct agree_answer *a)
 	text[a->length] = 0;
 	m->version = a->version;
 	m->is_there = true;
-	return sscanf(text, MEMBER_SCAN, m->clients, &m->incarnation, &m->stripes) == 3;
+	/* Of an earlier version it does not say how many keys it has: its table began empty. */
+	return sscanf(text, MEMBER_SCAN, m->clients, &m->incarnation, &m->stripes, &m->keys) >= 3;
 }
 
 /* The next of the names is read into its place; what can't be used leaves it. */

@@ -159,6 +159,7 @@ static void on_config(void *arg, const struct config *c)
 	struct shard *s = arg;
 	static _Thread_local struct member_actions actions;
 	bool is_new, was_joining = s->member.state == MEMBER_JOINING;
+	bool is_first = !s->member.known.epoch && s->options.incarnation;
 
 	if (c->epoch > s->member.known.epoch)
 		log_info("epoch %llu, reign %llu: primary %s, %u with it",
@@ -171,7 +172,8 @@ static void on_config(void *arg, const struct config *c)
 		member_expect(&s->member, shard_clock_ns());
 		roster_want(s);
 	}
-	if (was_joining && s->member.state == MEMBER_BACKING)
+	/* A copy, and a disk, bring no completion records. */
+	if ((was_joining && s->member.state == MEMBER_BACKING) || is_first)
 		s->options.lacks(s->options.completed_arg, c->reign);
 	act_all(s, &actions);
 }
@@ -261,6 +263,9 @@ static void note(struct shard *s)
 			member_obeyed(&s->member, number, shard_clock_ns(), &actions);
 		act_all(s, &actions);
 	}
+	actions.count = 0;
+	if (join_wiped(s, &actions))
+		act_all(s, &actions);
 	pthread_mutex_lock(&s->lock);
 	is_unfit = s->is_unfit;
 	pthread_mutex_unlock(&s->lock);
@@ -391,19 +396,24 @@ static int make(struct shard *s, struct err *err)
 	struct replica_options replica = { .store = s->options.store,
 					   .copy_bytes_s = SHARD_COPY_BYTES_S,
 					   .unfit = unfit, .completed = completed, .arg = s };
-	struct config_member self = { .incarnation = join_draw() };
+	struct config_member self = { .incarnation = s->options.incarnation };
 	struct member_actions actions = { 0 };
 
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0)
 		return err_set_errno(err, -1, errno, "eventfd");
 	s->life = join_draw();
+	if (!self.incarnation)
+		self.incarnation = join_draw();
+	join_init(s);
 	replica.incarnation = self.incarnation;
 	if (replica_new(&replica, &s->replica, err) || open_links(s, err))
 		return -1;
 	for (unsigned i = 0; i < s->options.worker_count; i++)
 		if (crew_new(s, i, err))
 			return -1;
+	if (replica_restore(s->replica, err))
+		return -1;
 	memcpy(self.name, s->name, sizeof self.name);
 	s->keeper = (struct keeper){ .path = s->path,
 				     .events = { on_config, on_wrote, on_reached, on_failed, s } };

@@ -2,7 +2,7 @@
 /*
  * server/cluster/replica: epochs and reigns of two members.  What a backup has open becomes what
  * the primary says; what a deposed primary had under way is the next one's to decide; what a new
- * primary had open it sends again before it shows it; a disk counts as a member.
+ * primary had open it sends again before it shows it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,81 +24,6 @@
 #include "server/store/txn.h"
 #include "tests/unit/server/cluster/replica_kit.h"
 
-#define QUESTION 77u
-
-static uint8_t memory[2][LINK_BYTES_MAX] __attribute__((aligned(8)));
-
-static struct link_reader opened(const struct link_writer *w)
-{
-	struct link_reader r;
-	const char *why;
-
-	if (link_open(&r, w->memory, link_length(w), &why))
-		fail_msg("%s", why);
-	return r;
-}
-
-/* One part of the question, and what the primary says of it. */
-static enum replica_answered ask_part(struct kit_member *backup, struct kit_member *primary, unsigned *parts)
-{
-	struct link_writer open, begin;
-	struct link_reader r;
-
-	link_begin(&open, memory[0], LINK_OPEN, backup->epoch, 0, 0, QUESTION);
-	replica_put_question(backup->replica, &open);
-	r = opened(&open);
-	link_begin(&begin, memory[1], LINK_BEGIN, backup->epoch, 0, 0, QUESTION);
-	assert_true(replica_answer(primary->replica, &r, &begin));
-	r = opened(&begin);
-	++*parts;
-	return replica_answered(backup->replica, &r);
-}
-
-/* OPEN, BEGIN, and its effect: BEGUN.  How many messages it took. */
-static unsigned begin_with(struct kit_member *backup, struct kit_member *primary)
-{
-	enum replica_answered answered;
-	unsigned parts = 0;
-
-	assert_true(replica_ask(backup->replica, QUESTION));
-	while ((answered = ask_part(backup, primary, &parts)) == REPLICA_ANSWERED_PART)
-		;
-	assert_int_equal(answered, REPLICA_ANSWERED_WHOLE);
-	kit_order(backup, REPLICA_RESOLVE, QUESTION, 0);
-	kit_order(primary, REPLICA_BEGUN_BY, 0, MEMBER);
-	return parts;
-}
-
-/* What its workers are told and do as it takes over from the other one, up to BEGUN. */
-static void take_over(struct kit_member *primary, struct kit_member *backup, uint64_t epoch)
-{
-	kit_order(primary, REPLICA_SEAL, 0, 0);
-	kit_epoch(primary, epoch, epoch, RECORDS_PRIMARY, MEMBER);
-	kit_epoch(backup, epoch, epoch, RECORDS_BACKUP, 0);
-	begin_with(backup, primary);
-}
-
-static void settle(struct kit_member *primary)
-{
-	uint64_t end = clock_ns() + KIT_LIMIT_NS;
-
-	while (!replica_is_settled(primary->replica)) {
-		kit_turn();
-		if (clock_ns() > end)
-			fail_msg("what was open is not acknowledged");
-	}
-}
-
-/* Its records arrive there, and no acknowledgement comes back. */
-static void send_to(struct kit_member *from, struct kit_member *to)
-{
-	unsigned heard = to->heard;
-
-	replica_flush(from->worker);
-	while (to->heard == heard)
-		kit_poll(&from->side, &to->side);
-}
-
 static void frozen_turns(struct kit_member *m, unsigned n)
 {
 	m->side.is_frozen = true;
@@ -114,13 +39,13 @@ static void test_taking_over(void **state)
 	kit_put(&a, "k", "one", 3);
 	kit_finish();
 	kit_put(&a, "k", "two", 3);
-	send_to(&a, &b);
-	take_over(&b, &a, 2);
+	kit_send_to(&a, &b);
+	kit_take_over(&b, &a, 2);
 	/* The one that was deposed has it open, too: as the new one says. */
 	kit_has_value(&b, "k", "one");
 	assert_false(replica_is_settled(b.replica));
 	kit_turns(100);
-	settle(&b);
+	kit_settle(&b);
 	kit_has_value(&b, "k", "one");
 	kit_order(&b, REPLICA_SHOW, 0, 0);
 	kit_has_value(&b, "k", "two");
@@ -136,12 +61,12 @@ static void test_not_before_all_have_it(void **state)
 {
 	(void)state;
 	kit_put(&a, "k", "one", 3);
-	send_to(&a, &b);
-	take_over(&b, &a, 2);
+	kit_send_to(&a, &b);
+	kit_take_over(&b, &a, 2);
 	kit_order(&b, REPLICA_SHOW, 0, 0);
 	kit_has_value(&b, "k", NULL);
 	kit_finish();
-	settle(&b);
+	kit_settle(&b);
 	kit_turn();
 	kit_has_value(&b, "k", "one");
 }
@@ -155,9 +80,9 @@ static void test_what_the_primary_lacks(void **state)
 	kit_put(&a, "k", "two", 3);
 	kit_remove(&a, "other");
 	kit_put(&a, "new", "three", 5);
-	take_over(&b, &a, 2);
+	kit_take_over(&b, &a, 2);
 	kit_finish();
-	settle(&b);
+	kit_settle(&b);
 	kit_order(&b, REPLICA_SHOW, 0, 0);
 	assert_int_equal(a.unknown, 2);
 	kit_has_value(&a, "k", "one");
@@ -179,11 +104,11 @@ static void test_the_same_reign(void **state)
 	kit_put(&a, "l", "two", 3);
 	kit_finish();
 	kit_put(&a, "m", "three", 5);
-	send_to(&a, &b);
+	kit_send_to(&a, &b);
 	kit_has_value(&b, "k", NULL);
 	kit_epoch(&a, 2, 1, RECORDS_PRIMARY, MEMBER);
 	kit_epoch(&b, 2, 1, RECORDS_BACKUP, 0);
-	begin_with(&b, &a);
+	kit_begin_with(&b, &a);
 	kit_has_value(&b, "k", "one");
 	kit_has_value(&b, "l", "two");
 	kit_has_value(&b, "m", NULL);
@@ -207,7 +132,7 @@ static void test_not_before_it_has_begun(void **state)
 	kit_turns(1000);
 	assert_int_equal(b.heard, heard);
 	assert_int_equal(a.under_way, 1);
-	begin_with(&b, &a);
+	kit_begin_with(&b, &a);
 	kit_finish();
 	kit_order(&b, REPLICA_SEEN, replica_visible(a.replica), 0);
 	kit_expect_same("k");
@@ -235,26 +160,26 @@ static void test_another_question(void **state)
 	(void)state;
 	kit_put(&a, "k", "one", 3);
 	kit_finish();
-	assert_true(replica_ask(b.replica, QUESTION));
-	link_begin(&open, memory[0], LINK_OPEN, 1, 0, 0, QUESTION);
+	assert_true(replica_ask(b.replica, KIT_QUESTION));
+	link_begin(&open, kit_memory[0], LINK_OPEN, 1, 0, 0, KIT_QUESTION);
 	replica_put_question(b.replica, &open);
-	r = opened(&open);
+	r = kit_opened(&open);
 	assert_int_equal(r.left, 1);
-	link_begin(&begin, memory[1], LINK_BEGIN, 1, 0, 0, QUESTION);
+	link_begin(&begin, kit_memory[1], LINK_BEGIN, 1, 0, 0, KIT_QUESTION);
 	assert_true(replica_answer(a.replica, &r, &begin));
-	assert_true(replica_ask(b.replica, QUESTION + 1));
-	r = opened(&begin);
+	assert_true(replica_ask(b.replica, KIT_QUESTION + 1));
+	r = kit_opened(&begin);
 	assert_int_equal(replica_answered(b.replica, &r), REPLICA_ANSWERED_NOT);
 	/* Its workers do nothing by it either. */
-	kit_order(&b, REPLICA_RESOLVE, QUESTION, 0);
+	kit_order(&b, REPLICA_RESOLVE, KIT_QUESTION, 0);
 	kit_has_value(&b, "k", NULL);
 	/* One of another stripe; one that is missing. */
-	begin.header->number = QUESTION + 1;
+	begin.header->number = KIT_QUESTION + 1;
 	((struct link_entry *)(void *)(begin.header + 1))->stripe ^= 1;
-	r = opened(&begin);
+	r = kit_opened(&begin);
 	assert_int_equal(replica_answered(b.replica, &r), REPLICA_ANSWERED_NOT);
-	link_begin(&begin, memory[1], LINK_BEGIN, 1, 0, 0, QUESTION + 1);
-	r = opened(&begin);
+	link_begin(&begin, kit_memory[1], LINK_BEGIN, 1, 0, 0, KIT_QUESTION + 1);
+	r = kit_opened(&begin);
 	assert_int_equal(replica_answered(b.replica, &r), REPLICA_ANSWERED_NOT);
 }
 
@@ -265,10 +190,10 @@ static void test_a_question_that_cant_be(void **state)
 	struct link_reader r;
 
 	(void)state;
-	link_begin(&open, memory[0], LINK_OPEN, 1, 0, 0, QUESTION);
+	link_begin(&open, kit_memory[0], LINK_OPEN, 1, 0, 0, KIT_QUESTION);
 	link_put_entry(&open, &entry);
-	r = opened(&open);
-	link_begin(&begin, memory[1], LINK_BEGIN, 1, 0, 0, QUESTION);
+	r = kit_opened(&open);
+	link_begin(&begin, kit_memory[1], LINK_BEGIN, 1, 0, 0, KIT_QUESTION);
 	assert_false(replica_answer(a.replica, &r, &begin));
 }
 
@@ -288,7 +213,7 @@ static void test_a_long_question(void **state)
 	kit_finish();
 	kit_epoch(&a, 2, 1, RECORDS_PRIMARY, MEMBER);
 	kit_epoch(&b, 2, 1, RECORDS_BACKUP, 0);
-	assert_in_range(begin_with(&b, &a), 2, 4);
+	assert_in_range(kit_begin_with(&b, &a), 2, 4);
 	for (unsigned i = 0; i < MANY; i++) {
 		snprintf(key, sizeof key, "many%u", i);
 		kit_expect_same(key);
@@ -321,10 +246,10 @@ static void test_all_kinds_turned_into_items(void **state)
 	kit_order(&a, REPLICA_SEAL, 0, 0);
 	kit_epoch(&a, 2, 2, RECORDS_PRIMARY, MEMBER);
 	kit_epoch(&b, 2, 2, RECORDS_BACKUP, 0);
-	begin_with(&b, &a);
+	kit_begin_with(&b, &a);
 	kit_finish();
 	assert_int_equal(a.unknown, 3);
-	settle(&a);
+	kit_settle(&a);
 	kit_has_value(&a, "gone", "x");
 	kit_has_value(&a, "t1", NULL);
 	kit_order(&a, REPLICA_SHOW, 0, 0);
@@ -346,11 +271,11 @@ static void test_versions_go_on(void **state)
 		kit_finish();
 	}
 	kit_remove(&a, "k");
-	send_to(&a, &b);
-	take_over(&b, &a, 2);
+	kit_send_to(&a, &b);
+	kit_take_over(&b, &a, 2);
 	assert_true(atomic_load(&b.f.store->version) >= atomic_load(&a.f.store->version));
 	kit_finish();
-	settle(&b);
+	kit_settle(&b);
 }
 
 /* They change roles again and again, with changes under way. */
@@ -371,8 +296,8 @@ static void test_back_and_forth(void **state)
 		other = primary;
 		primary = backup;
 		backup = other;
-		take_over(primary, backup, epoch);
-		settle(primary);
+		kit_take_over(primary, backup, epoch);
+		kit_settle(primary);
 		kit_order(primary, REPLICA_SHOW, 0, 0);
 		kit_finish();
 		assert_int_equal(backup->f.worker[0].commits, 0);
@@ -381,103 +306,6 @@ static void test_back_and_forth(void **state)
 	assert_true(a.unknown > 50 && b.unknown > 50);
 	assert_int_equal(a.side.downs + b.side.downs, 0);
 	kit_expect_all_same(primary, backup);
-}
-
-/* -------------------------------------------------------------------- with a disk */
-static char folder[64];
-
-static void fill(struct durable **d, struct kit_member *m)
-{
-	struct durable_options o = { .dir = folder, .durability = DURABILITY_SYNC };
-	struct err err;
-
-	snprintf(folder, sizeof folder, "/tmp/kvd-reign-XXXXXX");
-	assert_non_null(mkdtemp(folder));
-	if (durable_open(&o, store_durable_clock(m->f.store), d, &err))
-		fail_msg("%s", err.text);
-	m->f.store->durable = *d;
-}
-
-static void start(struct durable *d)
-{
-	struct err err;
-
-	if (durable_start(d, &err))
-		fail_msg("%s", err.text);
-}
-
-static void empty(struct durable **d, struct kit_member *m)
-{
-	char command[128];
-
-	durable_close(d);
-	m->f.store->durable = NULL;
-	snprintf(command, sizeof command, "rm -rf %s", folder);
-	assert_int_equal(system(command), 0);
-}
-
-static void until_written(struct durable *d)
-{
-	struct durable_stats stats = { .commits = 0 };
-	uint64_t end = clock_ns() + KIT_LIMIT_NS;
-
-	while (!stats.commits) {
-		durable_stats(d, &stats);
-		kit_turn();
-		assert_true(clock_ns() < end);
-	}
-}
-
-/* Neither the backup alone nor the disk alone. */
-static void test_to_the_disk_at_once(void **state)
-{
-	struct durable *d;
-
-	(void)state;
-#ifndef HAVE_ROCKSDB
-	skip();
-#endif
-	fill(&d, &a);
-	kit_put(&a, "k", "one", 3);
-	kit_turns(1000);
-	assert_int_equal(b.heard, 1);
-	assert_int_equal(a.under_way, 1);
-	assert_int_equal(replica_visible(a.replica), 0);
-	start(d);
-	kit_finish();
-	kit_has_value(&a, "k", "one");
-	b.side.is_frozen = true;
-	kit_put(&a, "l", "two", 3);
-	until_written(d);
-	kit_turns(1000);
-	assert_int_equal(a.under_way, 1);
-	b.side.is_frozen = false;
-	kit_finish();
-	kit_has_value(&a, "l", "two");
-	empty(&d, &a);
-}
-
-/* It is deposed with a change that its disk has, or is about to have: that is undone there. */
-static void test_a_disk_that_was_ahead(void **state)
-{
-	struct durable *d;
-
-	(void)state;
-#ifndef HAVE_ROCKSDB
-	skip();
-#endif
-	fill(&d, &a);
-	kit_put(&a, "k", "one", 3);
-	take_over(&b, &a, 2);
-	kit_turns(100);
-	assert_int_equal(a.under_way, 1); /* the disk has it still */
-	start(d);
-	kit_finish();
-	settle(&b);
-	kit_order(&b, REPLICA_SHOW, 0, 0);
-	assert_int_equal(a.unknown, 1);
-	kit_has_value(&a, "k", NULL);
-	empty(&d, &a);
 }
 
 /* Who has sealed begins no change. */
@@ -507,8 +335,6 @@ int main(void)
 		CASE(test_versions_go_on),
 		CASE(test_back_and_forth),
 		CASE(test_sealed_as_a_primary),
-		CASE(test_to_the_disk_at_once),
-		CASE(test_a_disk_that_was_ahead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

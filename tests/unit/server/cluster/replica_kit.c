@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "server/cluster/replica/begin.h"
 #include "server/cluster/replica/copy.h"
 #include "server/cluster/replica/empty.h"
 #include "tests/unit/server/cluster/replica_kit.h"
@@ -112,10 +113,29 @@ void kit_connect_them(void)
 	kit_until(&a.side, &b.side, are_up, NULL, "two members are up");
 }
 
+/* As a worker's crew says. */
+static bool is_obeyed(const struct kit_member *m, const struct replica_order *o)
+{
+	if (o->kind == REPLICA_RESOLVE)
+		return !replica_is_writing(m->worker);
+	return o->kind != REPLICA_EPOCH || o->role == RECORDS_PRIMARY || !m->f.worker[0].commits;
+}
+
+static void obey(struct kit_member *m, const struct replica_order *o)
+{
+	uint64_t end = clock_ns() + KIT_LIMIT_NS;
+
+	while (!replica_obey(m->worker, o) && clock_ns() < end)
+		replica_flush(m->worker);
+	while (!is_obeyed(m, o) && clock_ns() < end)
+		kit_step(m);
+	assert_true(is_obeyed(m, o));
+}
+
 void kit_epoch(struct kit_member *m, uint64_t epoch, uint64_t reign, enum records_role role,
 	       uint32_t members)
 {
-	replica_obey(m->worker, &(struct replica_order){
+	obey(m, &(struct replica_order){
 		.serial = replica_order_serial(m->replica), .kind = REPLICA_EPOCH, .epoch = epoch,
 		.reign = reign, .role = role, .members = members, .incarnation = m->incarnation,
 		.seats = { m->other } });
@@ -124,7 +144,7 @@ void kit_epoch(struct kit_member *m, uint64_t epoch, uint64_t reign, enum record
 
 void kit_order(struct kit_member *m, enum replica_order_kind kind, uint64_t number, uint32_t members)
 {
-	replica_obey(m->worker, &(struct replica_order){
+	obey(m, &(struct replica_order){
 		.serial = replica_order_serial(m->replica), .kind = kind, .epoch = m->epoch,
 		.number = number, .members = members, .seats = { m->other } });
 }
@@ -181,7 +201,7 @@ static void come_back(struct kit_member *m, struct durable_op *op)
 	assert_true(status == STORE_SILENT || status == WIRE_OK || status == WIRE_EELSEWHERE);
 }
 
-static void turn(struct kit_member *m)
+void kit_step(struct kit_member *m)
 {
 	struct durable_op *op, *next;
 
@@ -198,8 +218,8 @@ static void turn(struct kit_member *m)
 void kit_turn(void)
 {
 	kit_poll(&a.side, &b.side);
-	turn(&a);
-	turn(&b);
+	kit_step(&a);
+	kit_step(&b);
 }
 
 void kit_turns(unsigned n)
@@ -317,4 +337,78 @@ void kit_change_something(struct kit_member *m, uint64_t *seed)
 		kit_put(m, key, value, REPLICA_INLINE_MAX + 1 + fixture_random(seed) % LONG_BYTES);
 	else
 		kit_put(m, key, value, fixture_random(seed) % 10000);
+}
+
+/* -------------------------------------------------------------------- reigns */
+uint8_t kit_memory[2][LINK_BYTES_MAX] __attribute__((aligned(8)));
+
+struct link_reader kit_opened(const struct link_writer *w)
+{
+	struct link_reader r;
+	const char *why;
+
+	if (link_open(&r, w->memory, link_length(w), &why))
+		fail_msg("%s", why);
+	return r;
+}
+
+/* One part of the question, and what the primary says of it. */
+static enum replica_answered ask_part(struct kit_member *backup, struct kit_member *primary, unsigned *parts)
+{
+	struct link_writer open, begin;
+	struct link_reader r;
+
+	link_begin(&open, kit_memory[0], LINK_OPEN, backup->epoch, 0, 0, KIT_QUESTION);
+	replica_put_question(backup->replica, &open);
+	r = kit_opened(&open);
+	link_begin(&begin, kit_memory[1], LINK_BEGIN, backup->epoch, 0, 0, KIT_QUESTION);
+	assert_true(replica_answer(primary->replica, &r, &begin));
+	r = kit_opened(&begin);
+	++*parts;
+	return replica_answered(backup->replica, &r);
+}
+
+/* OPEN, BEGIN, and its effect: BEGUN.  How many messages it took. */
+unsigned kit_begin_with(struct kit_member *backup, struct kit_member *primary)
+{
+	enum replica_answered answered;
+	unsigned parts = 0;
+
+	assert_true(replica_ask(backup->replica, KIT_QUESTION));
+	while ((answered = ask_part(backup, primary, &parts)) == REPLICA_ANSWERED_PART)
+		;
+	assert_int_equal(answered, REPLICA_ANSWERED_WHOLE);
+	kit_order(backup, REPLICA_RESOLVE, KIT_QUESTION, 0);
+	kit_order(primary, REPLICA_BEGUN_BY, 0, MEMBER);
+	return parts;
+}
+
+/* What its workers are told and do as it takes over from the other one, up to BEGUN. */
+void kit_take_over(struct kit_member *primary, struct kit_member *backup, uint64_t epoch)
+{
+	kit_order(primary, REPLICA_SEAL, 0, 0);
+	kit_epoch(primary, epoch, epoch, RECORDS_PRIMARY, MEMBER);
+	kit_epoch(backup, epoch, epoch, RECORDS_BACKUP, 0);
+	kit_begin_with(backup, primary);
+}
+
+void kit_settle(struct kit_member *primary)
+{
+	uint64_t end = clock_ns() + KIT_LIMIT_NS;
+
+	while (!replica_is_settled(primary->replica)) {
+		kit_turn();
+		if (clock_ns() > end)
+			fail_msg("what was open is not acknowledged");
+	}
+}
+
+/* Its records arrive there, and no acknowledgement comes back. */
+void kit_send_to(struct kit_member *from, struct kit_member *to)
+{
+	unsigned heard = to->heard;
+
+	replica_flush(from->worker);
+	while (to->heard == heard)
+		kit_poll(&from->side, &to->side);
 }

@@ -16,6 +16,7 @@
 #define UNDER_WAY 64u
 #define PRIMARY 0xa1ull
 #define BACKUP 0xb2ull
+#define KIT_QUESTION 77u
 #define MEMBER 1u /* the other one's bit at each */
 
 struct kit_member {
@@ -45,6 +46,8 @@ void kit_epoch(struct kit_member *m, uint64_t epoch, uint64_t reign, enum record
 	       uint32_t members);
 void kit_order(struct kit_member *m, enum replica_order_kind kind, uint64_t number, uint32_t members);
 
+/* What a worker does beside its polls. */
+void kit_step(struct kit_member *m);
 /* One poll of each, as a worker does it. */
 void kit_turn(void);
 void kit_turns(unsigned n);
@@ -62,5 +65,17 @@ void kit_has_value(struct kit_member *m, const char *key, const char *value);
 void kit_expect_same(const char *key);
 /* The primary says that all is visible; then both tables are the same. */
 void kit_expect_all_same(struct kit_member *primary, struct kit_member *backup);
+
+/* -------------------------------------------------------------------- reigns */
+extern uint8_t kit_memory[2][LINK_BYTES_MAX]; /* for two messages */
+struct link_reader kit_opened(const struct link_writer *message);
+/* OPEN, BEGIN, and its effect: BEGUN.  How many messages it took. */
+unsigned kit_begin_with(struct kit_member *backup, struct kit_member *primary);
+/* What its workers are told and do as it takes over from the other one, up to BEGUN. */
+void kit_take_over(struct kit_member *primary, struct kit_member *backup, uint64_t epoch);
+/* Until all has that is under way. */
+void kit_settle(struct kit_member *primary);
+/* Its records arrive there, and no acknowledgement comes back. */
+void kit_send_to(struct kit_member *from, struct kit_member *to);
 
 #endif

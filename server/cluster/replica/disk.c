@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "server/cluster/replica/disk.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/cluster/note/note.h"
+#include "server/cluster/replica/in.h"
+#include "server/cluster/replica/out.h"
+#include "server/durable/durable.h"
+#include "server/store/item/stripe.h"
+#include "server/table/index.h"
+
+enum write_kind { WRITE_CHANGE, WRITE_TAKEN, WRITE_COPY, WRITE_DROP };
+
+struct replica_write {
+	struct durable_op op; /* first */
+	enum write_kind kind;
+	struct replica_record *record; /* of a change */
+	/* What is acknowledged, and to whom. */
+	uint64_t epoch, reign, number, incarnation;
+	struct record base; /* its stripes */
+	uint32_t stripes[LAYOUT_TXN_KEYS_MAX];
+	struct durable_note notes[LAYOUT_TXN_KEYS_MAX];
+	unsigned note_count;
+	char *values[LAYOUT_TXN_KEYS_MAX]; /* of copies and drops, whose items go elsewhere */
+	struct durable_record records[LAYOUT_TXN_KEYS_MAX];
+};
+
+static struct durable *disk_of(const struct replica_worker *w)
+{
+	return w->replica->options.store->durable;
+}
+
+void replica_forget_write(struct replica_write *d)
+{
+	if (!d)
+		return;
+	for (unsigned i = 0; i < LAYOUT_TXN_KEYS_MAX; i++) {
+		free((void *)(uintptr_t)d->notes[i].bytes);
+		free(d->values[i]);
+	}
+	free(d);
+}
+
+static struct replica_write *new_write(struct replica_worker *w, enum write_kind kind,
+				       const struct record *base)
+{
+	struct replica_write *d = calloc(1, sizeof *d);
+
+	if (!d)
+		return NULL;
+	d->kind = kind;
+	d->reign = base->reign;
+	d->number = base->number;
+	d->base = (struct record){ .count = base->count, .stripes = d->stripes };
+	memcpy(d->stripes, base->stripes, base->count * sizeof *d->stripes);
+	d->op.port = &w->disk;
+	d->op.records = d->records;
+	d->op.notes = d->notes;
+	return d;
+}
+
+static void count_write(struct replica_worker *w, int by)
+{
+	w->writes += (unsigned)by;
+	atomic_fetch_add(&w->replica->writes, (unsigned)by);
+}
+
+static void submit(struct replica_worker *w, struct replica_write *d)
+{
+	d->op.note_count = d->note_count;
+	if (d->kind == WRITE_CHANGE || d->kind == WRITE_DROP)
+		count_write(w, 1);
+	durable_submit(disk_of(w), &d->op);
+}
+
+/* -------------------------------------------------------------------- the table */
+static uint32_t stripe_of(const struct store *s, const void *key, unsigned key_bytes)
+{
+	return (uint32_t)layout_stripe(hash_key(s->table->hash_seed, key, key_bytes).b,
+				       s->table->stripes);
+}
+
+/* Its stripe is marked, or this is the only thread. */
+static const struct layout_item *find(const struct store *s, const void *key, unsigned key_bytes)
+{
+	const struct layout_item *item = NULL;
+	struct index_entry entry;
+	struct index_spot spot;
+
+	index_lock(s->index, hash_key(s->table->hash_seed, key, key_bytes), &spot);
+	if (index_find(s->index, &spot, key, key_bytes, &entry))
+		item = item_at(s, entry.word);
+	index_unlock(s->index, &spot);
+	return item;
+}
+
+/* Compaction has one for a few steps; nobody else has, at a backup. */
+static void mark(const struct store *s, uint32_t stripe)
+{
+	while (!stripe_mark(s, stripe))
+		sched_yield();
+}
+
+/* What the table has of the key; its expiry in the store's clock. */
+static struct durable_record look(const struct store *s, const void *key, unsigned key_bytes)
+{
+	const struct layout_item *item = find(s, key, key_bytes);
+	struct durable_record d = { .key = key, .key_bytes = key_bytes };
+
+	if (!item)
+		return d;
+	d.value = item->data + key_bytes;
+	d.value_bytes = layout_value_bytes(item->lengths);
+	d.version = layout_state_version(item->state);
+	d.with = item_attributes(item);
+	return d;
+}
+
+/* -------------------------------------------------------------------- notes */
+static bool put_note(struct replica_write *d, uint32_t stripe, const struct note *n)
+{
+	size_t length = note_bytes(n);
+	char *bytes = malloc(length);
+
+	if (!bytes)
+		return false;
+	note_write(n, bytes);
+	d->notes[d->note_count++] = (struct durable_note){ stripe, bytes, length };
+	return true;
+}
+
+/* The record's keys of that stripe, as the table has them. */
+static bool note_stripe(struct replica_worker *w, struct replica_write *d, uint64_t version,
+			uint64_t before, uint32_t stripe)
+{
+	const struct store *s = w->store->store;
+	struct note n = { .version = version, .before = before, .reign = d->reign,
+			  .number = d->number, .stripe_count = d->base.count };
+
+	memcpy(n.stripes, d->stripes, sizeof n.stripes);
+	for (unsigned i = 0; i < d->op.count; i++) {
+		const struct durable_record *r = &d->op.records[i];
+
+		if (stripe_of(s, r->key, r->key_bytes) != stripe)
+			continue;
+		n.keys[n.count] = look(s, r->key, r->key_bytes);
+		n.keys[n.count].with.expiry_ms = durable_wall_ms(disk_of(w), n.keys[n.count].with.expiry_ms);
+		n.count++;
+	}
+	return put_note(d, stripe, &n);
+}
+
+static uint64_t applied(struct replica *r, struct replica_worker *w, uint32_t stripe)
+{
+	uint64_t version;
+
+	replica_enter(r, w);
+	version = r->records.slots[stripe].applied;
+	replica_leave(r);
+	return version;
+}
+
+/* -------------------------------------------------------------------- a primary's */
+struct replica_write *replica_prepare_change(struct replica_worker *w, struct replica_record *o)
+{
+	struct replica_write *d = new_write(w, WRITE_CHANGE, &o->base);
+	bool ok = d;
+
+	if (!d)
+		return NULL;
+	d->record = o;
+	d->op.records = o->op->records;
+	d->op.count = o->op->count;
+	for (unsigned i = 0; i < d->base.count && ok; i++)
+		ok = note_stripe(w, d, o->base.version, applied(w->replica, w, d->stripes[i]),
+				 d->stripes[i]);
+	if (ok)
+		return d;
+	replica_forget_write(d);
+	return NULL;
+}
+
+void replica_write_change(struct replica_worker *w, struct replica_record *o)
+{
+	struct replica_write *d = o->write;
+
+	for (unsigned i = 0; i < d->note_count; i++)
+		note_number((char *)(uintptr_t)d->notes[i].bytes, o->base.reign, o->number);
+	submit(w, d);
+}
+
+/* -------------------------------------------------------------------- a backup's */
+bool replica_is_on_its_way(const struct replica *r, const struct record *record)
+{
+	for (unsigned i = 0; i < record->count; i++)
+		if (r->on_its_way[record->stripes[i] / 8] >> record->stripes[i] % 8 & 1)
+			return true;
+	return false;
+}
+
+static void set_on_its_way(struct replica *r, const struct record *record, bool is)
+{
+	for (unsigned i = 0; i < record->count; i++) {
+		uint8_t *byte = &r->on_its_way[record->stripes[i] / 8];
+		uint8_t bit = (uint8_t)(1u << record->stripes[i] % 8);
+
+		*byte = is ? *byte | bit : *byte & (uint8_t)~bit;
+	}
+}
+
+void replica_count_taken(struct replica_worker *w, const struct record *record)
+{
+	set_on_its_way(w->replica, record, true);
+	count_write(w, 1);
+}
+
+static struct durable_record of_item(const struct replica_item *i)
+{
+	const struct layout_item *item = i->item;
+
+	if (!item)
+		return (struct durable_record){ .key = i->key, .key_bytes = i->key_bytes };
+	return (struct durable_record){ .key = item->data, .key_bytes = i->key_bytes,
+					.value = item->data + i->key_bytes,
+					.value_bytes = layout_value_bytes(item->lengths),
+					.version = i->version, .with = item_attributes(item) };
+}
+
+static bool write_taken(struct replica_worker *w, const struct replica_record *in)
+{
+	struct replica_write *d = new_write(w, WRITE_TAKEN, &in->base);
+	bool ok = d;
+
+	if (!d)
+		return false;
+	d->epoch = in->epoch;
+	d->incarnation = in->sender;
+	for (; d->op.count < in->count; d->op.count++)
+		d->records[d->op.count] = of_item(&in->items[d->op.count]);
+	for (unsigned i = 0; i < d->base.count && ok; i++) {
+		uint64_t before = applied(w->replica, w, d->stripes[i]);
+
+		mark(w->store->store, d->stripes[i]);
+		ok = note_stripe(w, d, in->base.version, before, d->stripes[i]);
+		stripe_unmark(w->store->store, d->stripes[i]);
+	}
+	if (ok)
+		submit(w, d);
+	else
+		replica_forget_write(d);
+	return ok;
+}
+
+void replica_write_taken(struct replica_worker *w, const struct replica_record *in)
+{
+	if (write_taken(w, in))
+		return;
+	count_write(w, -1);
+	replica_unfit(w->replica, "there is no memory to write a change");
+}
+
+/* -------------------------------------------------------------------- copies and drops */
+/* Its key and value, in a memory of their own.  False: there is none. */
+static bool add_record(struct replica_write *d, const struct durable_record *from)
+{
+	struct durable_record *r = &d->records[d->op.count];
+	char *at = d->values[d->op.count] = malloc(from->key_bytes + from->value_bytes);
+
+	if (!at)
+		return false;
+	*r = *from;
+	r->key = memcpy(at, from->key, from->key_bytes);
+	if (from->value_bytes)
+		memcpy(at + from->key_bytes, from->value, from->value_bytes);
+	r->value = at + from->key_bytes;
+	d->op.count++;
+	return true;
+}
+
+struct replica_write *replica_prepare_copy(struct replica_worker *w, const struct replica_record *in)
+{
+	struct replica_write *d = new_write(w, WRITE_COPY, &in->base);
+	const struct note n = { .version = in->base.version };
+	struct durable_record item;
+	bool ok = d;
+
+	if (!d)
+		return NULL;
+	d->epoch = in->epoch;
+	d->incarnation = in->sender;
+	for (unsigned i = 0; i < in->count && ok; i++) {
+		item = of_item(&in->items[i]);
+		ok = add_record(d, &item);
+	}
+	if (ok && put_note(d, d->stripes[0], &n))
+		return d;
+	replica_forget_write(d);
+	return NULL;
+}
+
+void replica_write_copy(struct replica_worker *w, struct replica_write *d)
+{
+	submit(w, d);
+}
+
+static bool add_as_it_is(struct replica_worker *w, struct replica_write *d,
+			 const struct replica_item *i)
+{
+	const struct store *s = w->store->store;
+	const void *key = i->item ? i->item->data : i->key;
+	uint32_t stripe = stripe_of(s, key, i->key_bytes);
+	struct durable_record now;
+	bool ok;
+
+	mark(s, stripe);
+	now = look(s, key, i->key_bytes);
+	ok = add_record(d, &now);
+	stripe_unmark(s, stripe);
+	return ok;
+}
+
+bool replica_write_dropped(struct replica_worker *w, const struct replica_record *in)
+{
+	struct replica_write *d = new_write(w, WRITE_DROP, &in->base);
+	const struct records *rs = &w->replica->records;
+	bool ok = d;
+
+	for (unsigned i = 0; ok && i < in->count; i++)
+		ok = add_as_it_is(w, d, &in->items[i]);
+	for (unsigned i = 0; ok && i < d->base.count; i++) {
+		const struct note n = { .version = rs->slots[d->stripes[i]].applied };
+
+		ok = put_note(d, d->stripes[i], &n);
+	}
+	if (ok)
+		submit(w, d);
+	else
+		replica_forget_write(d);
+	return ok;
+}
+
+/* -------------------------------------------------------------------- and back */
+/* By whichever connection its sender has now: one that is new may have brought it again. */
+static void acknowledge(struct replica_worker *w, const struct replica_write *d)
+{
+	for (unsigned i = 0; i < REPLICA_PEERS_MAX; i++) {
+		struct replica_peer *q = &w->peers[i];
+
+		if (q->link && q->member && q->incarnation == d->incarnation) {
+			replica_acknowledge(q, d->epoch, d->number);
+			return;
+		}
+	}
+}
+
+static void take_back(struct replica_worker *w, struct replica_write *d)
+{
+	struct replica *r = w->replica;
+	bool is_written = d->op.result == DURABLE_WRITTEN;
+
+	count_write(w, -1);
+	if (d->kind == WRITE_CHANGE) {
+		d->record->write = NULL;
+		replica_change_written(w, d->record, d->op.result);
+		return;
+	}
+	if (d->kind != WRITE_DROP) {
+		replica_enter(r, w);
+		set_on_its_way(r, &d->base, false);
+		replica_leave(r);
+	}
+	if (!is_written)
+		replica_unfit(r, "its disk does not take another member's change");
+	else if (d->kind != WRITE_DROP && !r->is_unfit)
+		acknowledge(w, d);
+}
+
+void replica_take_written(struct replica_worker *w)
+{
+	struct durable_op *next;
+
+	for (struct durable_op *op = durable_port_take(&w->disk); op; op = next) {
+		next = op->next;
+		take_back(w, (struct replica_write *)op);
+		replica_forget_write((struct replica_write *)op);
+	}
+}
