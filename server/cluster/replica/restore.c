@@ -19,6 +19,8 @@
 #include "server/store/apply.h"
 #include "server/table/index.h"
 
+#define NO_ROOM "the memory is full; if other members are there, empty the folder: then this one is copied to"
+
 struct restoring {
 	struct replica *replica;
 	struct replica_worker *worker;
@@ -187,7 +189,7 @@ static int take_back(struct restoring *x, const struct durable_record *before)
 	item = new_item(x, &d);
 	if (item && store_apply_put(x->worker->store, item) == WIRE_OK)
 		return 0;
-	return cant(x, "the memory is full: start kvd with more --memory");
+	return cant(x, NO_ROOM);
 }
 
 /* The keys of one of its stripes; with the last it is open. */
@@ -205,7 +207,7 @@ static int open_stripe(struct restoring *x, const struct note *n)
 		if (in->count == NOTE_MAX)
 			return cant(x, "a change has more keys than there are");
 		if (!add_item(x, in, &n->keys[i]))
-			return cant(x, "the memory is full: start kvd with more --memory");
+			return cant(x, NO_ROOM);
 		if (take_back(x, &n->keys[i]))
 			return -1;
 	}

@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# A member's disk gets full, of the primary and of the backup in turn: the other one goes on, no change
+# fails, and with room again the member is copied to and has all.
+. "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+. "$KVD_SOURCE/tests/lib/cluster/kit.sh"
+
+requires_cluster
+requires_durability
+requires unshare
+if [ -z "${KVD_TEST_MOUNTED-}" ]; then
+	# Who is not root is, in a namespace of users.
+	alone=(unshare -m)
+	[ "$(id -u)" = 0 ] || alone=(unshare -rm)
+	"${alone[@]}" true 2>/dev/null || skip "no namespaces, to mount a small disk"
+	KVD_TEST_MOUNTED=1 exec "${alone[@]}" "$0"
+fi
+rounds=$(scaled 8 2)
+disk=$tmp/disk
+mkdir "$disk" && mount -t tmpfs -o size=96m none "$disk" || skip "no tmpfs"
+cleanup_fn umount "$disk"
+
+# Down to what the database keeps free for itself.
+fill() {
+	local left
+	left=$(($(df --output=avail -k "$disk" | tail -n 1) - 2000))
+	[ $left -le 0 ] || dd if=/dev/zero of="$disk/filler" bs=1k count=$left >/dev/null 2>&1
+}
+make_room() { rm -f "$disk/filler"; }
+
+start_disk() {
+	names[$1]=${names[$1]-$KVD_TEST_ADDR:$(free_port)}
+	start_member "$1" --cluster-listen "${names[$1]}" --data-dir "$2"
+}
+
+put() { "$KVD_BUILD/kvcli" -s "${addr[1]},${addr[2]}" -t 10s put "$1" "$2" >"$tmp/out" 2>"$tmp/err"; }
+is_alone() { ask_member 2 && [ "$(of_member state)" = primary ] && [ "$(of_member in_sync)" = 1 ]; }
+# Something to write, until the disk is met.
+changes=0
+leaves() {
+	changes=$((changes + 1))
+	put "key$changes" "value$changes" || { cat "$tmp/err" "${logs[@]}"; fail "a change failed"; }
+	is_alone
+}
+
+start_zookeeper
+start_disk 1 "$disk/data"
+start_disk 2 "$tmp/data.2"
+on 1
+init_cluster 2
+wait_for is_whole || { cat "${logs[@]}"; fail "nobody is primary of both"; }
+for ((round = 1; round <= rounds; round++)); do
+	# The primary's in the first round, then the backup's: nobody hands over in between.
+	fill
+	wait_for leaves || { cat "${logs[@]}"; fail "round $round: the member with a full disk is of the set"; }
+	for ((i = 0; i < 20; i++)); do
+		leaves || fail "round $round: a member with a full disk is taken in"
+	done
+	make_room
+	wait_for is_whole || { cat "${logs[@]}"; fail "round $round: with room again it is not taken in"; }
+done
+grep -q 'its disk takes no change that other members have already' "${logs[1]}" ||
+	fail "the primary's log doesn't say why"
+[ $rounds = 1 ] || grep -q "its disk does not take another member's change" "${logs[1]}" ||
+	fail "the backup's log doesn't say why"
+kill_member 2
+others() { ask_member 1 && [ "$(of_member state)" = primary ]; }
+wait_for others || { cat "${logs[@]}"; fail "nobody takes over"; }
+on 1
+for ((i = 1; i <= changes; i++)); do
+	expect 0 kvcli get "key$i"; prints "value$i"
+done
+reached "changes" $changes $((rounds * 20))
+kill_member 1 # whose disk is unmounted

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* server/cluster/note: what a member's disk keeps of a stripe, written and read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/cluster/note/note.h"
+
+static struct note a_note(void)
+{
+	struct note n = { .version = 11, .before = 10, .reign = 3, .number = 99, .stripe_count = 2,
+			  .stripes = { 5, 70000 }, .count = 2 };
+
+	n.keys[0] = (struct durable_record){ .key = "k", .key_bytes = 1, .value = "old", .value_bytes = 3,
+					     .version = 9, .with = { 12345, 0xabcdef, LAYOUT_STALE } };
+	n.keys[1] = (struct durable_record){ .key = "none", .key_bytes = 4, .value = "" };
+	return n;
+}
+
+static void test_a_note(void **state)
+{
+	struct note n = a_note(), m;
+	size_t bytes = note_bytes(&n);
+	char *text = malloc(bytes);
+
+	(void)state;
+	note_write(&n, text);
+	note_number(text, 4, 100);
+	assert_true(note_read(text, bytes, &m));
+	assert_int_equal(m.version, 11);
+	assert_int_equal(m.before, 10);
+	assert_int_equal(m.reign, 4);
+	assert_int_equal(m.number, 100);
+	assert_int_equal(m.stripe_count, 2);
+	assert_int_equal(m.stripes[1], 70000);
+	assert_int_equal(m.count, 2);
+	assert_memory_equal(m.keys[0].value, "old", 3);
+	assert_int_equal(m.keys[0].with.expiry_ms, 12345);
+	assert_int_equal(m.keys[0].with.flags, 0xabcdef);
+	assert_int_equal(m.keys[0].with.signs, LAYOUT_STALE);
+	assert_memory_equal(m.keys[1].key, "none", 4);
+	assert_int_equal(m.keys[1].version, 0);
+	free(text);
+}
+
+/* Cut anywhere, or with any byte changed: refused, or read within its bounds. */
+static void test_a_note_that_cant_be(void **state)
+{
+	struct note n = a_note(), m;
+	size_t bytes = note_bytes(&n);
+	char *text = malloc(bytes);
+
+	(void)state;
+	note_write(&n, text);
+	for (size_t length = 0; length < bytes; length++) {
+		char *cut = malloc(length + 1);
+
+		memcpy(cut, text, length);
+		assert_false(note_read(cut, length, &m));
+		free(cut);
+	}
+	for (size_t i = 0; i < bytes; i++)
+		for (unsigned bit = 0; bit < 8; bit++) {
+			text[i] = (char)(text[i] ^ 1 << bit);
+			note_read(text, bytes, &m);
+			text[i] = (char)(text[i] ^ 1 << bit);
+		}
+	assert_true(note_read(text, bytes, &m));
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_note),
+		cmocka_unit_test(test_a_note_that_cant_be),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
