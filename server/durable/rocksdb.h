@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <rocksdb/c.h>
 
-#include "server/durable/db.h"
+#include "common/err.h"
 #include "server/durable/unsynced.h"
 
 #define PREFIX_BYTES 2u

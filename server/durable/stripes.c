@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "server/durable/db.h"
 #include "server/durable/rocksdb.h"
 
 #define STRIPE_KEY_BYTES 4u

@@ -6,27 +6,9 @@
 #include <string.h>
 
 #include "server/cluster/note/note.h"
-#include "server/cluster/replica/in.h"
-#include "server/cluster/replica/out.h"
 #include "server/durable/durable.h"
 #include "server/store/item/stripe.h"
 #include "server/table/index.h"
-
-enum write_kind { WRITE_CHANGE, WRITE_TAKEN, WRITE_COPY, WRITE_DROP };
-
-struct replica_write {
-	struct durable_op op; /* first */
-	enum write_kind kind;
-	struct replica_record *record; /* of a change */
-	/* What is acknowledged, and to whom. */
-	uint64_t epoch, reign, number, incarnation;
-	struct record base; /* its stripes */
-	uint32_t stripes[LAYOUT_TXN_KEYS_MAX];
-	struct durable_note notes[LAYOUT_TXN_KEYS_MAX];
-	unsigned note_count;
-	char *values[LAYOUT_TXN_KEYS_MAX]; /* of copies and drops, whose items go elsewhere */
-	struct durable_record records[LAYOUT_TXN_KEYS_MAX];
-};
 
 static struct durable *disk_of(const struct replica_worker *w)
 {
@@ -343,48 +325,14 @@ bool replica_write_dropped(struct replica_worker *w, const struct replica_record
 }
 
 /* -------------------------------------------------------------------- and back */
-/* By whichever connection its sender has now: one that is new may have brought it again. */
-static void acknowledge(struct replica_worker *w, const struct replica_write *d)
-{
-	for (unsigned i = 0; i < REPLICA_PEERS_MAX; i++) {
-		struct replica_peer *q = &w->peers[i];
-
-		if (q->link && q->member && q->incarnation == d->incarnation) {
-			replica_acknowledge(q, d->epoch, d->number);
-			return;
-		}
-	}
-}
-
-static void take_back(struct replica_worker *w, struct replica_write *d)
+void replica_count_written(struct replica_worker *w, const struct replica_write *d)
 {
 	struct replica *r = w->replica;
-	bool is_written = d->op.result == DURABLE_WRITTEN;
 
 	count_write(w, -1);
-	if (d->kind == WRITE_CHANGE) {
-		d->record->write = NULL;
-		replica_change_written(w, d->record, d->op.result);
+	if (d->kind != WRITE_TAKEN && d->kind != WRITE_COPY)
 		return;
-	}
-	if (d->kind != WRITE_DROP) {
-		replica_enter(r, w);
-		set_on_its_way(r, &d->base, false);
-		replica_leave(r);
-	}
-	if (!is_written)
-		replica_unfit(r, "its disk does not take another member's change");
-	else if (d->kind != WRITE_DROP && !r->is_unfit)
-		acknowledge(w, d);
-}
-
-void replica_take_written(struct replica_worker *w)
-{
-	struct durable_op *next;
-
-	for (struct durable_op *op = durable_port_take(&w->disk); op; op = next) {
-		next = op->next;
-		take_back(w, (struct replica_write *)op);
-		replica_forget_write((struct replica_write *)op);
-	}
+	replica_enter(r, w);
+	set_on_its_way(r, &d->base, false);
+	replica_leave(r);
 }

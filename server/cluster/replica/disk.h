@@ -14,6 +14,23 @@
 
 #include "server/cluster/replica/impl.h"
 
+enum write_kind { WRITE_CHANGE, WRITE_TAKEN, WRITE_COPY, WRITE_DROP };
+
+/* A record on its way. */
+struct replica_write {
+	struct durable_op op; /* first; its result, when it is back */
+	enum write_kind kind;
+	struct replica_record *record; /* of a change */
+	/* What is acknowledged, and to whom. */
+	uint64_t epoch, reign, number, incarnation;
+	struct record base; /* its stripes */
+	uint32_t stripes[LAYOUT_TXN_KEYS_MAX];
+	struct durable_note notes[LAYOUT_TXN_KEYS_MAX];
+	unsigned note_count;
+	char *values[LAYOUT_TXN_KEYS_MAX]; /* of copies and drops, whose items go elsewhere */
+	struct durable_record records[LAYOUT_TXN_KEYS_MAX];
+};
+
 /* Of a change that is prepared, under its marks; NULL: there is no memory. */
 struct replica_write *replica_prepare_change(struct replica_worker *w, struct replica_record *o);
 /* It has its number. */
@@ -31,7 +48,7 @@ void replica_write_copy(struct replica_worker *w, struct replica_write *write);
 bool replica_write_dropped(struct replica_worker *w, const struct replica_record *in);
 void replica_forget_write(struct replica_write *write);
 
-/* What the disk gave back. */
-void replica_take_written(struct replica_worker *w);
+/* The disk gave it back. */
+void replica_count_written(struct replica_worker *w, const struct replica_write *write);
 
 #endif

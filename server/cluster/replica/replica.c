@@ -119,13 +119,52 @@ int replica_worker_new(struct replica *r, struct store_worker *store, void (*wak
 	return 0;
 }
 
+/* By whichever connection its sender has now: one that is new may have brought it again. */
+static void acknowledge(struct replica_worker *w, const struct replica_write *d)
+{
+	for (unsigned i = 0; i < REPLICA_PEERS_MAX; i++) {
+		struct replica_peer *q = &w->peers[i];
+
+		if (q->link && q->member && q->incarnation == d->incarnation) {
+			replica_acknowledge(q, d->epoch, d->number);
+			return;
+		}
+	}
+}
+
+static void come_back(struct replica_worker *w, const struct replica_write *d)
+{
+	if (d->kind == WRITE_CHANGE) {
+		d->record->write = NULL;
+		replica_change_written(w, d->record, d->op.result);
+	} else if (d->op.result != DURABLE_WRITTEN) {
+		replica_unfit(w->replica, "its disk does not take another member's change");
+	} else if (d->kind != WRITE_DROP && !w->replica->is_unfit) {
+		acknowledge(w, d);
+	}
+}
+
+static void take_written(struct replica_worker *w)
+{
+	struct durable_op *next;
+
+	for (struct durable_op *op = durable_port_take(&w->disk); op; op = next) {
+		struct replica_write *d = (struct replica_write *)op;
+
+		next = op->next;
+		replica_count_written(w, d);
+		come_back(w, d);
+		replica_forget_write(d);
+	}
+}
+
 /* The first one that goes takes along what is open.  The commit thread gives back all that it has. */
 static void drop_all(struct replica_worker *w)
 {
 	struct replica *r = w->replica;
 
 	for (unsigned i = 0; r->writes; i = (i + 1) % r->worker_count) {
-		replica_take_written(r->workers[i]);
+		take_written(r->workers[i]);
 		sched_yield();
 	}
 	replica_enter(w->replica, w);
@@ -270,7 +309,7 @@ bool replica_has_parked(const struct replica_worker *w)
 
 void replica_flush(struct replica_worker *w)
 {
-	replica_take_written(w);
+	take_written(w);
 	for (unsigned i = 0; i < REPLICA_PEERS_MAX; i++) {
 		struct replica_peer *q = &w->peers[i];
 
