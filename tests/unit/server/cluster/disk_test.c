@@ -124,6 +124,8 @@ static void test_dropped(void **state)
 	kit_epoch(&b, 2, 2, RECORDS_BACKUP, 0);
 	kit_epoch(&a, 2, 2, RECORDS_PRIMARY, MEMBER);
 	kit_begin_with(&b, &a);
+	kit_finish();
+	assert_int_equal(a.unknown, 2);
 	disk_end(&b);
 	disk_restart_from(disk_folder);
 	assert_int_equal(disk_open_records(), 0);
