@@ -261,6 +261,9 @@ void clustered_delete(struct server *s)
 	s->hooks.cluster_figures = NULL;
 	s->hooks.cluster_where = NULL;
 	s->hooks.cluster_command = NULL;
+	/* First: it wakes those whose records it gives back. */
+	durable_close(&s->durable);
+	s->store->durable = NULL;
 	shard_delete(&shard);
 	completions_delete(&s->completions);
 	auth_wipe(&key.secret, sizeof key.secret);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "server/cluster/replica/replica.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #include "server/cluster/record/out.h"
@@ -158,15 +157,13 @@ static void take_written(struct replica_worker *w)
 	}
 }
 
-/* The first one that goes takes along what is open.  The commit thread gives back all that it has. */
+/* The first one that goes takes along what is open, which the disk may have been given. */
 static void drop_all(struct replica_worker *w)
 {
 	struct replica *r = w->replica;
 
-	for (unsigned i = 0; r->writes; i = (i + 1) % r->worker_count) {
+	for (unsigned i = 0; i < r->worker_count; i++)
 		take_written(r->workers[i]);
-		sched_yield();
-	}
 	replica_enter(w->replica, w);
 	records_empty(&w->replica->records);
 	replica_leave(w->replica);

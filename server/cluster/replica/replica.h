@@ -48,7 +48,7 @@ int replica_worker_new(struct replica *replica, struct store_worker *store,
  * without one.  0, or -1 after setting err.
  */
 int replica_restore(struct replica *replica, struct err *err);
-/* No change of its is under way.  Takes NULL. */
+/* No change of its is under way, and the database is closed: it wakes workers.  Takes NULL. */
 void replica_worker_delete(struct replica_worker **worker);
 
 /* -------------------------------------------------------------------- any thread */

@@ -64,9 +64,9 @@ int disk_teardown(void **state)
 {
 	if (disk && !is_started)
 		disk_start();
-	kit_teardown(state);
 	durable_close(&disk);
-	return 0;
+	a.f.store->durable = b.f.store->durable = NULL;
+	return kit_teardown(state);
 }
 
 void disk_remove_folder(void)
@@ -133,9 +133,10 @@ void disk_restart_from(const char *dir)
 
 void disk_stop(void)
 {
+	durable_close(&disk);
+	c.f.store->durable = NULL;
 	replica_worker_delete(&c.worker);
 	replica_delete(&c.replica);
-	durable_close(&disk);
 	fixture_delete(&c.f);
 }
 
