@@ -123,14 +123,15 @@ static int pick_recovery(const char *dir, bool may_lose, uint64_t newest, struct
 	return RECOVER_POINT;
 }
 
-/* A number of the database's own; 0 if it has none. */
-static int read_number(const struct db *db, const char *key, uint64_t *number, struct err *err)
+int db_read_number(const struct db *db, rocksdb_column_family_handle_t *family, const void *key,
+		   size_t key_bytes, uint64_t *number, struct err *err)
 {
 	rocksdb_readoptions_t *o = rocksdb_readoptions_create();
-	char *why = NULL;
+	char *why = NULL, *value;
 	size_t bytes = 0;
-	char *value = rocksdb_get(db->db, o, key, 1, &bytes, &why);
 
+	value = family ? rocksdb_get_cf(db->db, o, family, key, key_bytes, &bytes, &why)
+		       : rocksdb_get(db->db, o, key, key_bytes, &bytes, &why);
 	rocksdb_readoptions_destroy(o);
 	if (why)
 		return db_fail(err, why, db->dir, "can't read");
@@ -147,7 +148,8 @@ static int read_versions(struct db *db, struct err *err)
 {
 	uint64_t mark;
 
-	if (read_number(db, KEY_VERSION, &db->version, err) || read_number(db, KEY_MARK, &mark, err))
+	if (db_read_number(db, NULL, KEY_VERSION, 1, &db->version, err) ||
+	    db_read_number(db, NULL, KEY_MARK, 1, &mark, err))
 		return -1;
 	uint64_t above = mark ? mark : db->version + VERSIONS_BLOCK;
 	atomic_store(&db->mark, mark);
@@ -319,8 +321,7 @@ uint64_t db_reserve_bytes(const struct db *db)
 
 void db_batch_add(struct db *db, const struct durable_record *r, uint64_t wall_offset_ms)
 {
-	/* The seed of the table's hash is another after a restart; the key on disk is not. */
-	uint16_t prefix = htobe16((uint16_t)hash_key(0, r->key, r->key_bytes).b);
+	uint16_t prefix = db_prefix(r);
 	struct layout_attributes with = r->with;
 	if (with.expiry_ms)
 		with.expiry_ms += wall_offset_ms;

@@ -217,9 +217,9 @@ int durable_renoted(struct durable *d, struct err *err)
 
 uint64_t durable_wall_ms(const struct durable *d, uint64_t expiry_ms)
 {
-	uint64_t now_ms = d->clock.now_ms(d->clock.arg);
-
-	return expiry_ms ? clock_read_ns(CLOCK_REALTIME) / 1000000 + expiry_ms - now_ms : 0;
+	if (!expiry_ms)
+		return 0;
+	return clock_read_ns(CLOCK_REALTIME) / 1000000 + expiry_ms - d->clock.now_ms(d->clock.arg);
 }
 
 uint64_t durable_expiry_ms(const struct durable *d, uint64_t wall_ms)

@@ -3,10 +3,13 @@
 #ifndef SERVER_DURABLE_ROCKSDB_H
 #define SERVER_DURABLE_ROCKSDB_H
 
+#include <endian.h>
 #include <pthread.h>
 #include <rocksdb/c.h>
 
 #include "common/err.h"
+#include "common/hash.h"
+#include "server/durable/queue.h"
 #include "server/durable/unsynced.h"
 
 #define PREFIX_BYTES 2u
@@ -32,6 +35,15 @@ struct db {
 	uint64_t buffer_bytes;
 };
 
+/* The seed of the table's hash is another after a restart; the key on disk is not. */
+static inline uint16_t db_prefix(const struct durable_record *key)
+{
+	return htobe16((uint16_t)hash_key(0, key->key, key->key_bytes).b);
+}
+
+/* A number of the database's own; 0 if it has none.  family: NULL: of the keys. */
+int db_read_number(const struct db *db, rocksdb_column_family_handle_t *family, const void *key,
+		   size_t key_bytes, uint64_t *number, struct err *err);
 /* Sets err to what failed and RocksDB's own words, which it frees; -1. */
 int db_fail(struct err *err, char *why, const char *dir, const char *what);
 

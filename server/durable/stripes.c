@@ -4,11 +4,9 @@
  * batch has both: a note for each stripe, by its number, and how far each reign was seen, by an
  * 's' and the reign's.
  */
-#include <endian.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "common/hash.h"
 #include "server/durable/db.h"
 #include "server/durable/rocksdb.h"
 
@@ -52,22 +50,9 @@ void db_batch_unsee(struct db *db)
 
 int db_seen(const struct db *db, uint64_t reign, uint64_t *number, struct err *err)
 {
-	rocksdb_readoptions_t *o = rocksdb_readoptions_create();
 	const struct seen_key key = { 's', htobe64(reign) };
-	char *why = NULL;
-	size_t bytes = 0;
-	char *value = rocksdb_get_cf(db->db, o, family(db), (const char *)&key, sizeof key, &bytes,
-				     &why);
 
-	rocksdb_readoptions_destroy(o);
-	if (why)
-		return db_fail(err, why, db->dir, "can't read");
-	*number = 0;
-	if (value && bytes == sizeof *number)
-		memcpy(number, value, bytes);
-	*number = le64toh(*number);
-	rocksdb_free(value);
-	return 0;
+	return db_read_number(db, family(db), &key, sizeof key, number, err);
 }
 
 int db_walk_notes(struct db *db, int (*each)(void *arg, const struct durable_note *note), void *arg,
@@ -113,7 +98,7 @@ int db_wipe(struct db *db, struct err *err)
 
 bool db_is_over(const struct db *db, const struct durable_record *r, uint64_t wall_ms)
 {
-	uint16_t prefix = htobe16((uint16_t)hash_key(0, r->key, r->key_bytes).b);
+	uint16_t prefix = db_prefix(r);
 	rocksdb_readoptions_t *o = rocksdb_readoptions_create();
 	char key[PREFIX_BYTES + LAYOUT_KEY_BYTES_MAX], *why = NULL, *value;
 	struct db_head head;

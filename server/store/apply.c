@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "server/store/apply.h"
 
+#include <string.h>
+
 #include "server/store/change/effect.h"
 #include "server/store/change/remove.h"
 #include "server/table/index.h"
@@ -9,6 +11,31 @@ void store_apply_seal(struct store_worker *w, struct layout_item *item, uint64_t
 {
 	item->checksum = item_checksum(w->store, item, version);
 	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
+}
+
+struct layout_item *store_apply_item(struct store_worker *w, const struct durable_record *d)
+{
+	struct layout_item *item = store_item_new(w, d->key, d->key_bytes, d->value_bytes, &d->with);
+
+	if (!item)
+		return NULL;
+	memcpy(item->data + d->key_bytes, d->value, d->value_bytes);
+	store_apply_seal(w, item, d->version);
+	return item;
+}
+
+struct layout_item *store_apply_find(const struct store *s, struct hash hash, const void *key,
+				     unsigned key_bytes)
+{
+	struct layout_item *item = NULL;
+	struct index_entry entry;
+	struct index_spot spot;
+
+	index_lock(s->index, hash, &spot);
+	if (index_find(s->index, &spot, key, key_bytes, &entry))
+		item = item_at(s, entry.word);
+	index_unlock(s->index, &spot);
+	return item;
 }
 
 void store_apply_saw(struct store *s, uint64_t version)

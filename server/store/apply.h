@@ -14,6 +14,11 @@
 void store_apply_saw(struct store *store, uint64_t version);
 /* An item of store_item_new() whose value is there gets that version, and its checksum. */
 void store_apply_seal(struct store_worker *worker, struct layout_item *item, uint64_t version);
+/* An item of it, sealed; NULL: there is no memory. */
+struct layout_item *store_apply_item(struct store_worker *worker, const struct durable_record *record);
+/* The key's item; NULL: it has none.  Its stripe is marked, or nobody else is there. */
+struct layout_item *store_apply_find(const struct store *store, struct hash hash, const void *key,
+				     unsigned key_bytes);
 /*
  * In the place of what the key has.  WIRE_OK: it is the store's; otherwise nothing was done.
  * STORE_ASIDE: the stripe is marked, or locked; WIRE_ECROWDED, WIRE_EMEMORY: no place.

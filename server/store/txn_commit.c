@@ -24,17 +24,10 @@ struct txn_commit {
 
 static struct durable_record record_of(const struct txn_key *k, const struct layout_item *item)
 {
-	const struct layout_item *any = item ? item : k->item;
-	struct durable_record r = { .key = any->data,
-				    .key_bytes = layout_key_bytes(any->lengths) };
-
-	if (item) {
-		r.value = item->data + r.key_bytes;
-		r.value_bytes = layout_value_bytes(item->lengths);
-		r.version = layout_state_version(item->state);
-		r.with = item_attributes(item);
-	}
-	return r;
+	if (item)
+		return item_record(item);
+	return (struct durable_record){ .key = k->item->data,
+					.key_bytes = layout_key_bytes(k->item->lengths) };
 }
 
 /* The keys as they are to be, or, to undo that, as they were. */

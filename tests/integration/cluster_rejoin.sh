@@ -80,16 +80,6 @@ one_round() {
 	await_return "of $members, round $round"
 }
 
-# Each key of before has its value at the primary.
-check_old() {
-	for ((i = 0; i < keys; i++)); do
-		echo "get old$i"
-	done | "$KVD_BUILD/kvcli" -s "${addr[$primary]}" >"$tmp/out" || fail "get"
-	for ((i = 0; i < keys; i++)); do
-		echo "value$i"
-	done | cmp - "$tmp/out" || fail "keys of before are lost or others"
-}
-
 # run_cluster N ROUNDS
 run_cluster() {
 	members=$1 addr=() pids=() logs=() names=()
@@ -99,10 +89,7 @@ run_cluster() {
 	done
 	init_cluster "$members"
 	wait_for is_whole || { cat "${logs[@]}"; fail "nobody is primary of all"; }
-	for ((i = 0; i < keys; i++)); do
-		echo "put old$i value$i"
-	done | "$KVD_BUILD/kvcli" -s "${addr[$primary]}" >"$tmp/out" || fail "put"
-	! grep -v '^OK$' "$tmp/out" | grep -q . || fail "a key was not stored"
+	put_old "$keys"
 	start python3 "$KVD_SOURCE/tests/integration/cluster_load.py" "$KVD_BUILD/kvcli" \
 		"$tmp/addresses" "$tmp/stop" 4 50 >"$tmp/load.out" 2>&1
 	load_pid=$pid
@@ -126,7 +113,7 @@ end_cluster() {
 		await_take_over "at the end"
 		left=$((left - 1))
 	done
-	check_old
+	check_old "$keys"
 	kill -TERM "${pids[$primary]}"
 	wait_exit "${pids[$primary]}"
 	[ "$status" = 0 ] || fail "the last member ended with $status"

@@ -4,29 +4,14 @@
 # are taken again. Then the same at random, under load, with kvd killed in between: all
 # that clients saw is linearizable, and transactions are all or nothing.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+. "$KVD_SOURCE/tests/lib/small_disk.sh"
 requires_durability
-requires unshare
-if [ -z "${KVD_TEST_MOUNTED-}" ]; then
-	# Who is not root is, in a namespace of users.
-	alone=(unshare -m)
-	[ "$(id -u)" = 0 ] || alone=(unshare -rm)
-	"${alone[@]}" true 2>/dev/null || skip "no namespaces, to mount a small disk"
-	KVD_TEST_MOUNTED=1 exec "${alone[@]}" "$0"
-fi
+small_disk 48m
 rounds=${KVD_TEST_ROUNDS:-$(scaled 20 6)}
-disk=$tmp/disk
-mkdir "$disk" && mount -t tmpfs -o size=48m none "$disk" || skip "no tmpfs"
-cleanup_fn umount "$disk"
 options=(--memory 64M --workers 2 --data-dir "$disk/data" --durability sync)
 
 # fill: to the last byte. A reserve is left for the database, which this takes as well.
 fill() { dd if=/dev/zero of="$disk/filler" bs=64k >/dev/null 2>&1; true; }
-fill_but() { # KIB
-	local left
-	left=$(($(df --output=avail -k "$disk" | tail -n 1) - $1))
-	[ $left -le 0 ] || dd if=/dev/zero of="$disk/filler" bs=1k count=$left >/dev/null 2>&1
-}
-make_room() { rm -f "$disk/filler"; }
 
 start_kvd "${options[@]}"
 kvcli put key old || fail "put"

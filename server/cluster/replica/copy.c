@@ -7,6 +7,7 @@
 #include "server/cluster/record/out.h"
 #include "server/cluster/replica/impl.h"
 #include "server/cluster/replica/list.h"
+#include "server/store/apply.h"
 #include "server/store/item/stripe.h"
 #include "server/table/index.h"
 
@@ -196,20 +197,6 @@ static void fill_hand(struct replica_worker *w)
 }
 
 /* -------------------------------------------------------------------- out of it */
-static struct layout_item *find(struct store *s, struct hash hash, const void *key,
-				unsigned key_bytes)
-{
-	struct layout_item *item = NULL;
-	struct index_entry entry;
-	struct index_spot spot;
-
-	index_lock(s->index, hash, &spot);
-	if (index_find(s->index, &spot, key, key_bytes, &entry))
-		item = item_at(s, entry.word);
-	index_unlock(s->index, &spot);
-	return item;
-}
-
 static struct replica_record *make(struct replica_worker *w, uint32_t stripe,
 				   struct layout_item *item)
 {
@@ -306,7 +293,7 @@ static bool begin(struct replica_worker *w, struct entry *e, uint64_t now_ns)
 	if (!stripe_mark(s, stripe))
 		return false;
 	if (e->key_bytes)
-		item = find(s, hash, e + 1, e->key_bytes);
+		item = store_apply_find(s, hash, e + 1, e->key_bytes);
 	if (item && layout_state_version(item->state) > w->hand.version)
 		item = NULL;
 	if (item || !e->key_bytes) {

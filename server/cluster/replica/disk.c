@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "server/cluster/note/note.h"
 #include "server/durable/durable.h"
+#include "server/store/apply.h"
 #include "server/store/item/stripe.h"
-#include "server/table/index.h"
 
 static struct durable *disk_of(const struct replica_worker *w)
 {
@@ -53,52 +54,45 @@ static void count_write(struct replica_worker *w, int by)
 static void submit(struct replica_worker *w, struct replica_write *d)
 {
 	d->op.note_count = d->note_count;
-	if (d->kind == WRITE_CHANGE || d->kind == WRITE_DROP)
-		count_write(w, 1);
 	durable_submit(disk_of(w), &d->op);
 }
 
 /* -------------------------------------------------------------------- the table */
-static uint32_t stripe_of(const struct store *s, const void *key, unsigned key_bytes)
+static struct hash hash_of(const struct store *s, const struct durable_record *key)
 {
-	return (uint32_t)layout_stripe(hash_key(s->table->hash_seed, key, key_bytes).b,
-				       s->table->stripes);
+	return hash_key(s->table->hash_seed, key->key, key->key_bytes);
 }
 
-/* Its stripe is marked, or this is the only thread. */
-static const struct layout_item *find(const struct store *s, const void *key, unsigned key_bytes)
+static uint32_t stripe_of(const struct store *s, struct hash hash)
 {
-	const struct layout_item *item = NULL;
-	struct index_entry entry;
-	struct index_spot spot;
-
-	index_lock(s->index, hash_key(s->table->hash_seed, key, key_bytes), &spot);
-	if (index_find(s->index, &spot, key, key_bytes, &entry))
-		item = item_at(s, entry.word);
-	index_unlock(s->index, &spot);
-	return item;
+	return (uint32_t)layout_stripe(hash.b, s->table->stripes);
 }
 
-/* Compaction has one for a few steps; nobody else has, at a backup. */
-static void mark(const struct store *s, uint32_t stripe)
+/* False: it stays marked.  Compaction has a mark for a few steps; nobody else has, at a backup. */
+static bool mark(const struct store *s, uint32_t stripe)
 {
-	while (!stripe_mark(s, stripe))
+	uint64_t until_ns = 0;
+
+	while (!stripe_mark(s, stripe)) {
+		uint64_t now_ns = clock_ns();
+
+		until_ns = until_ns ? until_ns : now_ns + REPLICA_FREE_NS;
+		if (now_ns >= until_ns)
+			return false;
 		sched_yield();
+	}
+	return true;
 }
 
-/* What the table has of the key; its expiry in the store's clock. */
-static struct durable_record look(const struct store *s, const void *key, unsigned key_bytes)
+/* What the table has of the key; its stripe is marked. */
+static struct durable_record look(const struct store *s, struct hash hash,
+				  const struct durable_record *key)
 {
-	const struct layout_item *item = find(s, key, key_bytes);
-	struct durable_record d = { .key = key, .key_bytes = key_bytes };
+	const struct layout_item *item = store_apply_find(s, hash, key->key, key->key_bytes);
 
-	if (!item)
-		return d;
-	d.value = item->data + key_bytes;
-	d.value_bytes = layout_value_bytes(item->lengths);
-	d.version = layout_state_version(item->state);
-	d.with = item_attributes(item);
-	return d;
+	if (item)
+		return item_record(item);
+	return (struct durable_record){ .key = key->key, .key_bytes = key->key_bytes };
 }
 
 /* -------------------------------------------------------------------- notes */
@@ -114,35 +108,29 @@ static bool put_note(struct replica_write *d, uint32_t stripe, const struct note
 	return true;
 }
 
-/* The record's keys of that stripe, as the table has them. */
+/*
+ * The record's keys of that stripe, as the table has them; the stripe is marked.  What was applied
+ * there last stays so until the record has come back from the disk: it is looked at without the lock.
+ */
 static bool note_stripe(struct replica_worker *w, struct replica_write *d, uint64_t version,
-			uint64_t before, uint32_t stripe)
+			uint32_t stripe)
 {
 	const struct store *s = w->store->store;
-	struct note n = { .version = version, .before = before, .reign = d->reign,
-			  .number = d->number, .stripe_count = d->base.count };
+	struct note n = { .version = version, .before = w->replica->records.slots[stripe].applied,
+			  .reign = d->reign, .number = d->number, .stripe_count = d->base.count };
 
-	memcpy(n.stripes, d->stripes, sizeof n.stripes);
+	memcpy(n.stripes, d->stripes, d->base.count * sizeof *n.stripes);
 	for (unsigned i = 0; i < d->op.count; i++) {
-		const struct durable_record *r = &d->op.records[i];
+		struct hash hash = hash_of(s, &d->op.records[i]);
+		struct durable_record *key = &n.keys[n.count];
 
-		if (stripe_of(s, r->key, r->key_bytes) != stripe)
+		if (stripe_of(s, hash) != stripe)
 			continue;
-		n.keys[n.count] = look(s, r->key, r->key_bytes);
-		n.keys[n.count].with.expiry_ms = durable_wall_ms(disk_of(w), n.keys[n.count].with.expiry_ms);
+		*key = look(s, hash, &d->op.records[i]);
+		key->with.expiry_ms = durable_wall_ms(disk_of(w), key->with.expiry_ms);
 		n.count++;
 	}
 	return put_note(d, stripe, &n);
-}
-
-static uint64_t applied(struct replica *r, struct replica_worker *w, uint32_t stripe)
-{
-	uint64_t version;
-
-	replica_enter(r, w);
-	version = r->records.slots[stripe].applied;
-	replica_leave(r);
-	return version;
 }
 
 /* -------------------------------------------------------------------- a primary's */
@@ -157,8 +145,7 @@ struct replica_write *replica_prepare_change(struct replica_worker *w, struct re
 	d->op.records = o->op->records;
 	d->op.count = o->op->count;
 	for (unsigned i = 0; i < d->base.count && ok; i++)
-		ok = note_stripe(w, d, o->base.version, applied(w->replica, w, d->stripes[i]),
-				 d->stripes[i]);
+		ok = note_stripe(w, d, o->base.version, d->stripes[i]);
 	if (ok)
 		return d;
 	replica_forget_write(d);
@@ -171,6 +158,7 @@ void replica_write_change(struct replica_worker *w, struct replica_record *o)
 
 	for (unsigned i = 0; i < d->note_count; i++)
 		note_number((char *)(uintptr_t)d->notes[i].bytes, o->base.reign, o->number);
+	count_write(w, 1);
 	submit(w, d);
 }
 
@@ -199,18 +187,6 @@ void replica_count_taken(struct replica_worker *w, const struct record *record)
 	count_write(w, 1);
 }
 
-static struct durable_record of_item(const struct replica_item *i)
-{
-	const struct layout_item *item = i->item;
-
-	if (!item)
-		return (struct durable_record){ .key = i->key, .key_bytes = i->key_bytes };
-	return (struct durable_record){ .key = item->data, .key_bytes = i->key_bytes,
-					.value = item->data + i->key_bytes,
-					.value_bytes = layout_value_bytes(item->lengths),
-					.version = i->version, .with = item_attributes(item) };
-}
-
 static bool write_taken(struct replica_worker *w, const struct replica_record *in)
 {
 	struct replica_write *d = new_write(w, WRITE_TAKEN, &in->base);
@@ -221,12 +197,12 @@ static bool write_taken(struct replica_worker *w, const struct replica_record *i
 	d->epoch = in->epoch;
 	d->incarnation = in->sender;
 	for (; d->op.count < in->count; d->op.count++)
-		d->records[d->op.count] = of_item(&in->items[d->op.count]);
+		d->records[d->op.count] = replica_record_of(&in->items[d->op.count]);
 	for (unsigned i = 0; i < d->base.count && ok; i++) {
-		uint64_t before = applied(w->replica, w, d->stripes[i]);
-
-		mark(w->store->store, d->stripes[i]);
-		ok = note_stripe(w, d, in->base.version, before, d->stripes[i]);
+		ok = mark(w->store->store, d->stripes[i]);
+		if (!ok)
+			break;
+		ok = note_stripe(w, d, in->base.version, d->stripes[i]);
 		stripe_unmark(w->store->store, d->stripes[i]);
 	}
 	if (ok)
@@ -241,7 +217,7 @@ void replica_write_taken(struct replica_worker *w, const struct replica_record *
 	if (write_taken(w, in))
 		return;
 	count_write(w, -1);
-	replica_unfit(w->replica, "there is no memory to write a change");
+	replica_unfit(w->replica, "there is no memory to write a change, or its stripe stays marked");
 }
 
 /* -------------------------------------------------------------------- copies and drops */
@@ -274,7 +250,7 @@ struct replica_write *replica_prepare_copy(struct replica_worker *w, const struc
 	d->epoch = in->epoch;
 	d->incarnation = in->sender;
 	for (unsigned i = 0; i < in->count && ok; i++) {
-		item = of_item(&in->items[i]);
+		item = replica_record_of(&in->items[i]);
 		ok = add_record(d, &item);
 	}
 	if (ok && put_note(d, d->stripes[0], &n))
@@ -292,13 +268,14 @@ static bool add_as_it_is(struct replica_worker *w, struct replica_write *d,
 			 const struct replica_item *i)
 {
 	const struct store *s = w->store->store;
-	const void *key = i->item ? i->item->data : i->key;
-	uint32_t stripe = stripe_of(s, key, i->key_bytes);
-	struct durable_record now;
+	struct durable_record key = replica_record_of(i), now;
+	struct hash hash = hash_of(s, &key);
+	uint32_t stripe = stripe_of(s, hash);
 	bool ok;
 
-	mark(s, stripe);
-	now = look(s, key, i->key_bytes);
+	if (!mark(s, stripe))
+		return false;
+	now = look(s, hash, &key);
 	ok = add_record(d, &now);
 	stripe_unmark(s, stripe);
 	return ok;
@@ -317,11 +294,13 @@ bool replica_write_dropped(struct replica_worker *w, const struct replica_record
 
 		ok = put_note(d, d->stripes[i], &n);
 	}
-	if (ok)
-		submit(w, d);
-	else
+	if (!ok) {
 		replica_forget_write(d);
-	return ok;
+		return false;
+	}
+	count_write(w, 1);
+	submit(w, d);
+	return true;
 }
 
 /* -------------------------------------------------------------------- and back */

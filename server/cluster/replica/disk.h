@@ -44,7 +44,8 @@ void replica_write_taken(struct replica_worker *w, const struct replica_record *
 /* Of a copy, made before that takes effect; NULL: there is no memory. */
 struct replica_write *replica_prepare_copy(struct replica_worker *w, const struct replica_record *in);
 void replica_write_copy(struct replica_worker *w, struct replica_write *write);
-/* It has no effect: as the table is.  The lock is held.  False: there is no memory. */
+/* It has no effect: as the table is.  The lock is held.  False: there is no memory, or its stripe stays
+ * marked. */
 bool replica_write_dropped(struct replica_worker *w, const struct replica_record *in);
 void replica_forget_write(struct replica_write *write);
 

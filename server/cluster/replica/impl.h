@@ -9,9 +9,11 @@
 #include "server/cluster/link/peer.h"
 #include "server/cluster/record/records.h"
 #include "server/cluster/replica/options.h"
+#include "server/store/item/item.h"
 #include "server/store/store.h"
 
 /* More than a primary's worker has under way. */
+#define REPLICA_FREE_NS 100000000ull /* a stripe of a backup is, within that */
 #define ACKS_MAX (2 * STORE_COMMITS_MAX)
 
 struct replica_item {
@@ -170,6 +172,13 @@ static inline void replica_leave(struct replica *r)
 {
 	r->inside = NULL;
 	pthread_mutex_unlock(&r->lock);
+}
+
+static inline struct durable_record replica_record_of(const struct replica_item *i)
+{
+	if (i->item)
+		return item_record(i->item);
+	return (struct durable_record){ .key = i->key, .key_bytes = i->key_bytes };
 }
 
 /* Any thread, without the lock: it lacks a change. */

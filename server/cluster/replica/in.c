@@ -21,7 +21,6 @@
 #include "server/store/reclaim/compact.h"
 #include "server/table/heap.h"
 
-#define FREE_NS 100000000ull /* a stripe is, within that */
 #define FORCE_NS 100000000ull   /* without memory; longer than what is visible stays open */
 #define STARVE_NS 500000000ull  /* then there is none, but in an empty table */
 
@@ -220,9 +219,11 @@ static enum records_taken take_locked(struct replica_record *in, bool *waits)
 		return RECORDS_REFUSED;
 	taken = in->base.is_copy ? records_take_copy(&r->records, in->epoch, &in->base)
 				 : records_take(&r->records, in->epoch, &in->base);
-	if (taken == RECORDS_TAKEN && r->options.store->durable)
-		replica_count_taken(w, &in->base);
-	*waits = replica_is_on_its_way(r, &in->base);
+	if (r->options.store->durable) {
+		if (taken == RECORDS_TAKEN)
+			replica_count_taken(w, &in->base);
+		*waits = replica_is_on_its_way(r, &in->base);
+	}
 	if (taken != RECORDS_TAKEN || !in->base.is_copy)
 		return taken;
 	replica_do(w);
@@ -462,7 +463,7 @@ static int apply_when_free(struct replica_worker *w, struct replica_item *i)
 	while ((status = apply_item(w, i)) == STORE_ASIDE) {
 		uint64_t now_ns = clock_ns();
 
-		until_ns = until_ns ? until_ns : now_ns + FREE_NS;
+		until_ns = until_ns ? until_ns : now_ns + REPLICA_FREE_NS;
 		if (now_ns >= until_ns)
 			break;
 		sched_yield();

@@ -48,7 +48,7 @@ static void write_dropped(struct replica_worker *w)
 {
 	for (struct record *r = w->dropped.first; r; r = r->next)
 		if (!replica_write_dropped(w, (struct replica_record *)r))
-			replica_unfit(w->replica, "there is no memory to write what was dropped");
+			replica_unfit(w->replica, "there is no memory to write what was dropped, or its stripe stays marked");
 }
 
 static void resolve(struct replica_worker *w, uint64_t number)

@@ -18,9 +18,9 @@ struct replica_worker;
 uint64_t replica_order_serial(struct replica *replica);
 /*
  * The worker.  False: not yet, as something is on its way to the disk.  A REPLICA_RESOLVE is obeyed
- * when nothing is (replica_is_writing()).  A REPLICA_EMPTY is obeyed when replica_empty() says so.  After a REPLICA_EPOCH that
- * makes it no primary the worker's changes come back to its port, each with DURABLE_UNKNOWN: the
- * order is obeyed when the store has none under way.
+ * when nothing is (replica_is_writing()); a REPLICA_EMPTY when replica_empty() says so.  After a
+ * REPLICA_EPOCH that makes it no primary the worker's changes come back to its port, each with
+ * DURABLE_UNKNOWN: the order is obeyed when the store has none under way.
  */
 bool replica_obey(struct replica_worker *worker, const struct replica_order *order);
 

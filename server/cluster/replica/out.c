@@ -228,12 +228,8 @@ static bool copy_item(struct replica_worker *w, struct replica_item *i,
 		memcpy((void *)(uintptr_t)i->key, d->key, d->key_bytes);
 		return true;
 	}
-	i->item = store_item_new(w->store, d->key, d->key_bytes, d->value_bytes, &d->with);
-	if (!i->item)
-		return false;
-	memcpy(i->item->data + d->key_bytes, d->value, d->value_bytes);
-	store_apply_seal(w->store, i->item, d->version);
-	return true;
+	i->item = store_apply_item(w->store, d);
+	return i->item;
 }
 
 struct replica_record *replica_items_of(struct replica_worker *w, const struct replica_record *o)
@@ -271,18 +267,6 @@ static uint64_t left_ms(const struct store *s, const struct durable_record *d)
 	if (!d->with.expiry_ms)
 		return 0;
 	return d->with.expiry_ms > now_ms ? d->with.expiry_ms - now_ms : 1;
-}
-
-static struct durable_record of_item(const struct replica_item *i)
-{
-	const struct layout_item *item = i->item;
-
-	if (!item)
-		return (struct durable_record){ .key = i->key, .key_bytes = i->key_bytes };
-	return (struct durable_record){ .key = item->data, .key_bytes = i->key_bytes,
-					.value = item->data + i->key_bytes,
-					.value_bytes = layout_value_bytes(item->lengths),
-					.version = i->version, .with = item_attributes(item) };
 }
 
 static void put_item(struct link_writer *m, const struct store *s, const struct durable_record *d,
@@ -323,7 +307,7 @@ static int put_record(struct link_writer *m, const struct store *s,
 {
 	link_begin_record(m, o->base.is_copy ? LINK_COPY : 0, o->number, o->base.version, o->stripes, (uint16_t)o->base.count);
 	for (unsigned i = 0; i < (o->op ? o->op->count : o->count); i++) {
-		struct durable_record d = o->op ? o->op->records[i] : of_item(&o->items[i]);
+		struct durable_record d = o->op ? o->op->records[i] : replica_record_of(&o->items[i]);
 
 		put_item(m, s, &d, inline_max);
 	}

@@ -17,7 +17,6 @@
 #include "server/cluster/replica/replica.h"
 #include "server/durable/durable.h"
 #include "server/store/apply.h"
-#include "server/table/index.h"
 
 #define NO_ROOM "the memory is full; if other members are there, empty the folder: then this one is copied to"
 
@@ -116,31 +115,6 @@ static struct replica_record **find_partial(struct restoring *x, uint64_t versio
 	return at;
 }
 
-static const struct layout_item *find(const struct store *s, const struct durable_record *key)
-{
-	const struct layout_item *item = NULL;
-	struct index_entry entry;
-	struct index_spot spot;
-
-	index_lock(s->index, hash_key(s->table->hash_seed, key->key, key->key_bytes), &spot);
-	if (index_find(s->index, &spot, key->key, key->key_bytes, &entry))
-		item = item_at(s, entry.word);
-	index_unlock(s->index, &spot);
-	return item;
-}
-
-static struct layout_item *new_item(struct restoring *x, const struct durable_record *d)
-{
-	struct store_worker *w = x->worker->store;
-	struct layout_item *item = store_item_new(w, d->key, d->key_bytes, d->value_bytes, &d->with);
-
-	if (!item)
-		return NULL;
-	memcpy(item->data + d->key_bytes, d->value, d->value_bytes);
-	store_apply_seal(w, item, d->version);
-	return item;
-}
-
 static void add_removal(struct replica_record *in, const struct durable_record *key)
 {
 	uint8_t *at = (uint8_t *)&in->items[NOTE_MAX];
@@ -155,19 +129,18 @@ static void add_removal(struct replica_record *in, const struct durable_record *
 /* As the table has it, which is as the change made it.  False: there is no memory. */
 static bool add_item(struct restoring *x, struct replica_record *in, const struct durable_record *key)
 {
-	const struct layout_item *now = find(x->worker->store->store, key);
-	struct durable_record d = { .key = key->key, .key_bytes = key->key_bytes };
+	const struct store *s = x->worker->store->store;
+	const struct layout_item *now = store_apply_find(
+		s, hash_key(s->table->hash_seed, key->key, key->key_bytes), key->key, key->key_bytes);
+	struct durable_record d;
 	struct layout_item *item;
 
 	if (!now) {
 		add_removal(in, key);
 		return true;
 	}
-	d.value = now->data + key->key_bytes;
-	d.value_bytes = layout_value_bytes(now->lengths);
-	d.version = layout_state_version(now->state);
-	d.with = item_attributes(now);
-	item = new_item(x, &d);
+	d = item_record(now);
+	item = store_apply_item(x->worker->store, &d);
 	if (item)
 		in->items[in->count++] = (struct replica_item){ .record = in, .item = item, .version = d.version,
 								.key_bytes = (uint16_t)key->key_bytes };
@@ -186,7 +159,7 @@ static int take_back(struct restoring *x, const struct durable_record *before)
 		status = store_apply_remove(x->worker->store, d.key, d.key_bytes);
 		return status == WIRE_OK || status == WIRE_NOT_FOUND ? 0 : cant(x, "a key stays");
 	}
-	item = new_item(x, &d);
+	item = store_apply_item(x->worker->store, &d);
 	if (item && store_apply_put(x->worker->store, item) == WIRE_OK)
 		return 0;
 	return cant(x, NO_ROOM);

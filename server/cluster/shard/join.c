@@ -59,7 +59,7 @@ void join_empty(struct shard *s)
 	crew_order(s, &o, s->joining.emptying);
 }
 
-static void is_empty(struct shard *s, uint64_t incarnation, struct member_actions *actions)
+static void begin_anew(struct shard *s, uint64_t incarnation, struct member_actions *actions)
 {
 	s->joining.emptying = 0;
 	member_emptied(&s->member, incarnation, shard_clock_ns(), actions);
@@ -72,7 +72,7 @@ bool join_emptied(struct shard *s, uint64_t number, struct member_actions *actio
 	if (!number || number != s->joining.emptying)
 		return false;
 	if (!d) {
-		is_empty(s, join_draw(), actions);
+		begin_anew(s, join_draw(), actions);
 		return true;
 	}
 	s->joining.wipe = (struct durable_op){ .port = &s->joining.wiped, .wipe = join_draw() };
@@ -87,7 +87,7 @@ bool join_wiped(struct shard *s, struct member_actions *actions)
 	if (!op)
 		return false;
 	if (op->result == DURABLE_WRITTEN) {
-		is_empty(s, op->wipe, actions);
+		begin_anew(s, op->wipe, actions);
 		return true;
 	}
 	s->joining.emptying = 0;

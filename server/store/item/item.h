@@ -69,6 +69,18 @@ static inline struct layout_attributes item_attributes(const struct layout_item 
 	return layout_attributes(item->lengths, item->expiry);
 }
 
+/* Key and value stay where they are. */
+static inline struct durable_record item_record(const struct layout_item *item)
+{
+	unsigned key_bytes = layout_key_bytes(item->lengths);
+
+	return (struct durable_record){ .key = item->data, .key_bytes = key_bytes,
+					.value = item->data + key_bytes,
+					.value_bytes = layout_value_bytes(item->lengths),
+					.version = layout_state_version(item->state),
+					.with = item_attributes(item) };
+}
+
 /* All of its header but state and checksum. */
 static inline void item_set_head(struct layout_item *item, unsigned key_bytes,
 				 uint64_t value_bytes, const struct layout_attributes *with)

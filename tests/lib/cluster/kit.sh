@@ -150,3 +150,20 @@ without_was() { one_serves "$was"; }
 
 # restart N ARG...: comes back as another one, empty, where clients know it.
 restart() { start_member "$1" --listen "${addr[$1]}" "${@:2}"; }
+
+# -------------------------------------------------------------------- keys of before
+# put_old N, check_old N: so many keys; each has its value at the primary.
+put_old() {
+	for ((i = 0; i < $1; i++)); do
+		echo "put old$i value$i"
+	done | "$KVD_BUILD/kvcli" -s "${addr[$primary]}" >"$tmp/out" || fail "put"
+	! grep -v '^OK$' "$tmp/out" | grep -q . || fail "a key was not stored"
+}
+check_old() {
+	for ((i = 0; i < $1; i++)); do
+		echo "get old$i"
+	done | "$KVD_BUILD/kvcli" -s "${addr[$primary]}" >"$tmp/out" || fail "get"
+	for ((i = 0; i < $1; i++)); do
+		echo "value$i"
+	done | cmp - "$tmp/out" || fail "keys of before are lost or others"
+}

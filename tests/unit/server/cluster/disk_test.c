@@ -25,13 +25,8 @@
 static void until_written(void)
 {
 	struct durable_stats stats = { .commits = 0 };
-	uint64_t limit = clock_ns() + KIT_LIMIT_NS;
 
-	while (!stats.commits) {
-		durable_stats(disk, &stats);
-		kit_turn();
-		assert_true(clock_ns() < limit);
-	}
+	KIT_UNTIL((durable_stats(disk, &stats), stats.commits));
 }
 
 /* A primary's change: neither the backup alone nor the disk alone. */
@@ -69,11 +64,9 @@ static void test_a_backups_disk_first(void **state)
 	assert_int_equal(b.heard, 1);
 	assert_int_equal(a.under_way, 1);
 	link_peer_close(a.side.peer, "the test cuts it");
-	while (a.side.peer || b.side.peer)
-		kit_turn();
+	KIT_UNTIL(!a.side.peer && !b.side.peer);
 	kit_connect_them();
-	while (b.heard < 2)
-		kit_turn();
+	KIT_UNTIL(b.heard >= 2);
 	kit_turns(1000);
 	assert_int_equal(a.under_way, 1);
 	disk_start();
@@ -191,8 +184,7 @@ static void test_a_time_that_is_over(void **state)
 	kit_order(&b, REPLICA_SEEN, replica_visible(a.replica), 0);
 	kit_put(&a, "k", "two", 3);
 	kit_finish();
-	while (store_clock_ms(a.f.store) <= change.with.expiry_ms + 50)
-		kit_turn();
+	KIT_UNTIL(store_clock_ms(a.f.store) > change.with.expiry_ms + 50);
 	change = kit_change_of(&b, "k");
 	assert_int_equal(store_expire(&b.f.worker[0], &change), WIRE_OK);
 	kit_put(&a, "l", "three", 5); /* behind it */
@@ -227,14 +219,12 @@ static void test_a_copys_disk_first(void **state)
 	kit_order(&a, REPLICA_AWAIT, 0, MEMBER);
 	kit_order(&a, REPLICA_BEGUN_BY, 0, MEMBER);
 	kit_order(&a, REPLICA_COPY, 1, MEMBER);
-	while (b.replica->writes < 3)
-		kit_turn();
+	KIT_UNTIL(b.replica->writes >= 3);
 	kit_turns(1000);
 	assert_false(replica_is_copied(a.replica, 1));
 	assert_int_equal(a.replica->copy.progress.keys, 0);
 	disk_start();
-	while (!replica_is_copied(a.replica, 1))
-		kit_turn();
+	KIT_UNTIL(replica_is_copied(a.replica, 1));
 	disk_end(&b);
 	disk_restart_from(disk_folder);
 	assert_int_equal(disk_open_records(), 0);

@@ -394,21 +394,18 @@ void kit_take_over(struct kit_member *primary, struct kit_member *backup, uint64
 
 void kit_settle(struct kit_member *primary)
 {
-	uint64_t end = clock_ns() + KIT_LIMIT_NS;
-
-	while (!replica_is_settled(primary->replica)) {
-		kit_turn();
-		if (clock_ns() > end)
-			fail_msg("what was open is not acknowledged");
-	}
+	KIT_UNTIL(replica_is_settled(primary->replica));
 }
 
 /* Its records arrive there, and no acknowledgement comes back. */
 void kit_send_to(struct kit_member *from, struct kit_member *to)
 {
+	uint64_t end = clock_ns() + KIT_LIMIT_NS;
 	unsigned heard = to->heard;
 
 	replica_flush(from->worker);
-	while (to->heard == heard)
+	while (to->heard == heard) {
 		kit_poll(&from->side, &to->side);
+		assert_true(clock_ns() < end);
+	}
 }

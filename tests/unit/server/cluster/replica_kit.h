@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_SERVER_CLUSTER_REPLICA_KIT_H
 #define TESTS_UNIT_SERVER_CLUSTER_REPLICA_KIT_H
 
+#include "common/clock.h"
 #include "server/cluster/replica/order.h"
 #include "server/cluster/replica/replica.h"
 #include "tests/lib/fixture.h"
@@ -51,6 +52,16 @@ void kit_step(struct kit_member *m);
 /* One poll of each, as a worker does it. */
 void kit_turn(void);
 void kit_turns(unsigned n);
+/* Turns until it is so; within KIT_LIMIT_NS. */
+#define KIT_UNTIL(is_so)                                                          \
+	do {                                                                      \
+		uint64_t kit_end_ns = clock_ns() + KIT_LIMIT_NS;                  \
+		while (!(is_so)) {                                                \
+			kit_turn();                                               \
+			if (clock_ns() > kit_end_ns)                              \
+				fail_msg("it is never so: %s", #is_so);           \
+		}                                                                 \
+	} while (0)
 /* Until no change is under way. */
 void kit_finish(void);
 

@@ -95,8 +95,7 @@ static void test_numbers_of_another_life(void **state)
 	kit_epoch(&c, 1, 1, RECORDS_PRIMARY, 0);
 	kit_order(&c, REPLICA_SHOW, 0, 0);
 	kit_put(&c, "key1", "three", 5);
-	while (c.under_way)
-		kit_step(&c);
+	KIT_UNTIL((kit_step(&c), !c.under_way));
 	kit_has_value(&c, "key1", "three");
 	disk_stop();
 	disk_restart_from(disk_folder);
