@@ -60,21 +60,24 @@ static void give_back(struct durable *d, struct durable_op *op)
 	free(op);
 }
 
+/* Counted first: who asks once it was answered finds none that is not. */
 void durable_give_back(struct durable *d, struct durable_op *list, enum durable_result result)
 {
 	struct durable_op *next;
 	uint64_t n = 0;
 
-	for (; list; list = next, n++) {
-		next = list->next;
-		list->result = result;
-		give_back(d, list);
-	}
+	for (const struct durable_op *op = list; op; op = op->next)
+		n++;
 	atomic_fetch_sub_explicit(&d->pending, n, memory_order_relaxed);
 	if (result == DURABLE_REFUSED)
 		atomic_fetch_add_explicit(&d->refused, n, memory_order_relaxed);
 	else if (result == DURABLE_UNKNOWN)
 		atomic_fetch_add_explicit(&d->unknown, n, memory_order_relaxed);
+	for (; list; list = next) {
+		next = list->next;
+		list->result = result;
+		give_back(d, list);
+	}
 }
 
 /* ---------------------------------------------------------------------- submit */
