@@ -175,9 +175,10 @@ static int check_family(const struct db *db, struct err *err)
 
 	for (size_t i = 0; !why && i < n; i++)
 		has = has || !strcmp(names[i], STRIPES_NAME);
+	if (names) /* also an empty list, where it failed */
+		rocksdb_list_column_families_destroy(names, n);
 	if (why)
 		return db_fail(err, why, db->dir, "can't open the data in");
-	rocksdb_list_column_families_destroy(names, n);
 	if (has && !db->is_members)
 		return err_set(err, -1, "%s has the data of a member of a cluster: start kvd with --cluster",
 			       db->dir);

@@ -56,7 +56,11 @@ for ((try = 1; ; try++)); do
 	puts
 	expect 0 kvcli --credentials "$tmp/reader" keys
 	patience_s=10 wait_for room_was_made && break
-	[ $try -lt 3 ] || fail "no room was made, or none was needed"
+	if [ $try = 3 ]; then
+		# A kvd that slow ends mute connections for their silence before it has no buffer left.
+		is_sanitized && grep -q 'it took none of its replies for' "$kvd_log" && break
+		fail "no room was made, or none was needed"
+	fi
 	let_go
 done
 let_go
