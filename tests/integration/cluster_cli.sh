@@ -3,6 +3,7 @@
 # A cluster by kvcli: it is made, looked at, handed over; what is wrong is said with what helps.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 . "$KVD_SOURCE/tests/lib/cluster/kit.sh"
+. "$KVD_SOURCE/tests/lib/schema.sh"
 
 requires_cluster
 keys=$(scaled 200 20)
@@ -40,6 +41,9 @@ has "${names[$backup]} .*backup +yes +0 "
 on $backup
 wait_for kvcli cluster status >/dev/null || fail "a backup does not know of all"
 expect 0 kvcli cluster status; has "All is well"
+expect 0 kvcli cluster status --json; keeps 'cluster status'
+expect 0 kvcli stats --json; keeps stats
+grep -q '"cluster"' "$tmp/out" || fail "no figures of the cluster"
 doctor() { "$KVD_BUILD/kvcli" -s "$KVD_ADDR" doctor --cluster >"$tmp/out" 2>&1; }
 doctor # judges the machine, too
 has "ok +cluster +a primary serves, all copies are in sync"
@@ -71,6 +75,7 @@ wait_for served || fail "it serves no more"
 # One is lost, then ZooKeeper.
 kill_member $backup
 wait_for figure_is in_sync 1 || fail "who is lost is in sync"
+expect 1 kvcli cluster status --json; keeps 'cluster status'
 expect 1 kvcli cluster status; has "1 of 2 copies"; has "the next loss is the loss of all"
 lacks "All is well"
 ! doctor || fail "the doctor finds nothing"

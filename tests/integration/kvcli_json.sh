@@ -2,73 +2,32 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # What kvcli prints with --json is JSON, a line each, with the members that kvcli(1) lists
 # and no others.
-. "$(dirname "$0")/../lib/kit.sh"
+. "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+. "$KVD_SOURCE/tests/lib/schema.sh"
 command -v python3 >/dev/null || skip "python3 is not installed"
 start_kvd
-
-# The schema: from the table of the manual, "COMMAND member kind" a line.
-sed -n '/^\.\\" schema$/,/^\.El$/s/^\.It Cm \([a-z ]*[a-z]\) Ta Li \([][a-z_0-9.]*\) Ta \(.*\)$/\1|\2|\3/p' \
-	"$KVD_SOURCE/doc/kvcli.1" >"$tmp/schema"
-reached "members in the manual's schema" "$(wc -l <"$tmp/schema")" 30
-
-# keeps NAME WORD...: what the last expected command printed is as the schema of NAME says.
-keeps() {
-	python3 - "$1" "$tmp/schema" "$tmp/out" <<'END' || fail "$1: $(cat "$tmp/out")"
-import json, sys
-
-name, schema, out = sys.argv[1:]
-KINDS = {"string": str, "number": (int, float), "true or false": bool}
-wanted = {}
-for line in open(schema):
-    command, member, kind = line.rstrip("\n").split("|")
-    if command == name:
-        optional = kind.endswith(", may be missing")
-        kind = kind.removesuffix(", may be missing")
-        null = kind.endswith(" or null")
-        wanted[member] = (KINDS[kind.removesuffix(" or null")], null, optional)
-assert wanted, f"the manual has no schema of {name}"
-seen = set()
-
-
-def look(value, path):
-    if isinstance(value, dict):
-        for member, inner in value.items():
-            look(inner, f"{path}.{member}" if path else member)
-        return
-    if isinstance(value, list):
-        for inner in value:
-            look(inner, path + "[]")
-        return
-    path = path.replace("_base64", "")
-    assert path in wanted, f"{path} is not in the manual"
-    kind, null, _ = wanted[path]
-    assert (value is None and null) or (isinstance(value, kind) and (kind is bool or type(value) is not bool)), f"{path} is {value!r}"
-    seen.add(path)
-
-
-lines = open(out, encoding="utf-8").read().splitlines()
-assert lines, "nothing was printed"
-for line in lines:
-    seen.clear()
-    look(json.loads(line), "")
-    missing = {m for m, (_, _, optional) in wanted.items() if not optional} - seen
-    assert not missing, f"without {missing}: {line}"
-END
-}
 
 for i in 1 2 3; do kvcli put "key$i" "value $i" >/dev/null || fail "put"; done
 expect 0 kvcli put expires x --ttl 1h
 expect 0 kvcli put -- $'\xff' $'\xfe'
-expect 1 kvcli get --json key1 expires none $'\xff'
+expect 0 kvcli put flagged x --flags 7
+expect 1 kvcli get --json key1 expires none $'\xff' flagged
 keeps get
 expect 0 kvcli ttl --json expires
 keeps ttl
 expect 0 kvcli keys --json
-[ "$(wc -l <"$tmp/out")" = 5 ] || fail "keys: $(cat "$tmp/out")"
+[ "$(wc -l <"$tmp/out")" = 6 ] || fail "keys: $(cat "$tmp/out")"
 keeps keys
 expect 0 kvcli info --json
 keeps info
 [ "$(wc -l <"$tmp/out")" = 1 ] || fail "info is no line"
+expect 0 kvcli stats --json
+keeps stats
+stop_kvd
+start_kvd --data-dir "$tmp/data"
+expect 0 kvcli stats --json
+grep -q '"durability"' "$tmp/out" || fail "no figures of the disk"
+keeps stats
 status=0
 kvcli doctor --json >"$tmp/out" 2>"$tmp/err" || status=$?
 [ $status -le 1 ] && [ ! -s "$tmp/err" ] || fail "doctor: $status, $(cat "$tmp/err")"
