@@ -35,7 +35,7 @@ static struct {
 	uint64_t inline_bytes;
 	int relay;
 	struct rawend_legs legs;
-	int depth, batch, signal, poll;
+	int depth, batch, signal, poll, memory;
 	const char *cpus_text;
 	const char *json_path;
 	bool help;
@@ -49,6 +49,7 @@ static struct {
 } o;
 
 static const char *const polls[] = { "busy", "event", NULL };
+static const char *const memories[] = { "device", "plain", NULL };
 
 static const struct opt table[] = {
 	{ .name = "", .help = "What:" },
@@ -79,6 +80,8 @@ static const struct opt table[] = {
 	{ .name = "", .help = "How:" },
 	{ "region", 0, OPT_SIZE, &o.region_bytes, 64, 1 << 30, NULL, "SIZE",
 	  "memory that addresses are drawn from (16M)" },
+	{ "memory", 0, OPT_CHOICE, &o.memory, 0, 0, memories, "device|plain",
+	  "the peer's: from its device, or a program's own" },
 	{ "inline", 0, OPT_SIZE, &o.inline_bytes, 0, 65536, NULL, "SIZE",
 	  "messages up to this go inline, if the device can (256)" },
 	{ "depth", 'd', OPT_INT, &o.depth, 1, RAW_DEPTH_MAX, NULL, "N",
@@ -262,6 +265,7 @@ static void json_head(struct json *j, const struct device *device)
 	json_string(j, "command", "raw");
 	json_string(j, "version", kvd_version());
 	json_count(j, "region_bytes", o.region_bytes);
+	json_string(j, "memory", memories[o.memory]);
 	json_count(j, "inline_bytes", o.inline_bytes);
 	json_count(j, "depth", (uint64_t)o.depth);
 	json_count(j, "batch", (uint64_t)o.batch);
@@ -376,6 +380,7 @@ static int run(struct err *err)
 		.signal = (uint32_t)o.signal,
 		.events = o.poll == 1,
 		.legs = o.legs,
+		.plain = o.memory == 1,
 		.seconds = o.seconds,
 	};
 	int rc;

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "bench/measure/stopwatch.h"
 
@@ -75,6 +76,12 @@ static int expect(struct rawend *e, enum rdma_cm_event_type wanted, const char *
 
 /* ----------------------------------------------------------------- resources */
 
+static int plain_memory(uint64_t bytes, void **memory)
+{
+	*memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return *memory == MAP_FAILED ? errno : 0;
+}
+
 static int make_memory(struct rawend *e, struct err *err)
 {
 	const struct rawend_config *c = &e->config;
@@ -83,7 +90,8 @@ static int make_memory(struct rawend *e, struct err *err)
 	int rc;
 
 	bytes += -bytes % 4096;
-	rc = e->verbs->mem_alloc(bytes, VERBS_MEM_ATOMIC, &memory);
+	rc = c->plain ? plain_memory(bytes, &memory)
+		      : e->verbs->mem_alloc(bytes, VERBS_MEM_ATOMIC, &memory);
 	if (rc != 0)
 		return err_set_errno(err, -1, rc, "can't get %llu bytes",
 				     (unsigned long long)bytes);
@@ -168,7 +176,9 @@ void rawend_clear(struct rawend *e)
 		v->destroy_comp_channel(e->comp);
 	if (e->mr != NULL)
 		v->dereg_mr(e->mr);
-	if (e->memory != NULL)
+	if (e->memory != NULL && e->config.plain)
+		munmap(e->memory, e->memory_bytes);
+	else if (e->memory != NULL)
 		v->mem_free(e->memory, e->memory_bytes);
 	if (e->pd != NULL)
 		v->dealloc_pd(e->pd);
@@ -209,6 +219,7 @@ static int greet(struct rawend *e, const struct addr *addr, enum rawend_mode mod
 		.magic = RAWEND_MAGIC, .version = RAWEND_VERSION, .mode = (uint8_t)mode,
 		.events = e->config.events, .region_bytes = e->config.region_bytes,
 		.message_bytes_max = e->config.recv_bytes, .legs = e->config.legs,
+		.plain = e->config.plain_peer,
 	};
 	struct rawend_welcome welcome = { 0 };
 	struct rdma_conn_param param;

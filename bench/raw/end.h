@@ -51,6 +51,7 @@ struct rawend_hello {
 	uint64_t region_bytes;
 	uint64_t message_bytes_max;
 	struct rawend_legs legs;
+	uint64_t plain; /* 1: the region is to be memory that the device did not give */
 };
 static_assert(sizeof(struct rawend_hello) <= 56, "what rdma_cm takes with a request");
 
@@ -61,7 +62,7 @@ struct rawend_welcome {
 };
 
 #define RAWEND_MAGIC 0x3157424bu /* "KBW1" */
-#define RAWEND_VERSION 2u
+#define RAWEND_VERSION 3u
 #define RAWEND_REGION_BYTES_MAX (1ull << 30)
 
 /* How an end is to be made. */
@@ -76,6 +77,8 @@ struct rawend_config {
 	int access; /* IBV_ACCESS_REMOTE_* of the region and the queue pair */
 	struct rawend_legs legs; /* that the peer is asked for */
 	uint32_t timeout_ms;     /* of rawend_wait(); 0: RAWEND_TIMEOUT_MS */
+	bool plain;              /* memory as a program's own, not the device's */
+	bool plain_peer;         /* that the peer is asked for */
 };
 
 struct rawend {

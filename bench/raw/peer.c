@@ -43,7 +43,7 @@ static bool is_sane(const struct peer *p, const struct rawend_hello *hello)
 {
 	return hello->magic == RAWEND_MAGIC && hello->version == RAWEND_VERSION &&
 	       hello->mode < RAWEND_MODES && hello->region_bytes >= 8 &&
-	       hello->region_bytes <= RAWEND_REGION_BYTES_MAX &&
+	       hello->region_bytes <= RAWEND_REGION_BYTES_MAX && hello->plain <= 1 &&
 	       hello->message_bytes_max <= RAWEND_REGION_BYTES_MAX &&
 	       hello->legs.answer_bytes <= hello->message_bytes_max &&
 	       (hello->mode != RAWEND_RELAY || rawrelay_may(&p->relay, &hello->legs));
@@ -62,6 +62,7 @@ static int accept_end(struct peer *p, const struct rawend_hello *hello,
 		.recv_bytes = hello->message_bytes_max,
 		.inline_bytes = 256,
 		.events = hello->events,
+		.plain = hello->plain,
 		.access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_ATOMIC,
 	};

@@ -181,6 +181,7 @@ static int raw_connect(struct raw *r, enum rawend_mode mode, struct err *err)
 		.recv_bytes = most(most(r->bytes, r->legs.answer_bytes), LINE_BYTES),
 		.inline_bytes = (uint32_t)c->inline_bytes,
 		.events = c->events,
+		.plain_peer = c->plain,
 		.legs = r->legs,
 	};
 

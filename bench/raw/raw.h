@@ -38,6 +38,7 @@ struct raw_config {
 	uint32_t signal;       /* every so many is signalled, for the rate */
 	bool events;           /* wait by completion events, not by polling */
 	struct rawend_legs legs; /* of an exchange; 0: as long as the message */
+	bool plain;            /* the peer's region is memory as a program's own */
 	double seconds;        /* of each measurement */
 };
 
