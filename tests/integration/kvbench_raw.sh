@@ -15,6 +15,8 @@ check_log "$tmp/err"
 expect 0 raw --address "$KVD_TEST_ADDR" --size 1 --depth 32 --batch 8 --signal 4 --inline 0
 expect 0 raw --address "$KVD_TEST_ADDR" --op send --op READ --poll event --size 100K
 [ "$(lines)" = 2 ] || fail "two verbs are two lines"
+expect 0 raw --address "$KVD_TEST_ADDR" --op READ --size 4K --size 1M --memory plain
+[ "$(lines)" = 2 ] && [ "$(figure config.memory)" = plain ] || fail "memory of the peer's own"
 expect 2 raw --op none; says "none of READ"
 expect 2 raw --depth 4 --batch 8; says "--depth"
 
