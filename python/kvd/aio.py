@@ -130,6 +130,14 @@ class Session(Reads, Changes):
         """Copies what kvd keeps on disk to a new folder of kvd's machine."""
         await self._asides.call(lambda store: store.backup(path))
 
+    async def export(self, path: str, prefix: Key = b"") -> int:
+        """Writes keys to a file; see kvd.Session.export()."""
+        return await self._asides.call(lambda store: store.export(path, prefix))
+
+    async def import_from(self, path: str) -> int:
+        """Stores what export() wrote; how many."""
+        return await self._asides.call(lambda store: store.import_from(path))
+
     def lock(self, *keys: Key, timeout: Time | None = None) -> AsyncLock:
         """A lock of these keys, for `async with`; see kvd.Session.lock()."""
         return AsyncLock(self._asides, keys, timeout)

@@ -23,6 +23,7 @@ from typing import (
 from . import _lib
 from ._args import BufferLike, Items, Key, Time, change_of, key_bytes, pairs_of, plain_key
 from ._changes import Changes
+from ._dump import export, import_from
 from ._lib import View
 from .client import Client
 from .errors import ConditionFailed, Error, NotFound, error_of
@@ -192,16 +193,20 @@ class Session(Changes):
 
     def info(self, key: Key) -> Info | None:
         """What is known of the value, without reading it; None if there is no such key."""
-        name, found = key_bytes(key), _lib.Info(size=ctypes.sizeof(_lib.Info))
+        return self._info(key_bytes(key), None, 0)[1]
+
+    def _info(self, key: bytes, address: int | None, room: int) -> tuple[int, Info | None]:
+        """READs the value too, if it has room."""
+        found = _lib.Info(size=ctypes.sizeof(_lib.Info))
         with self._lock:
-            rc = _lib.lib.kvd_get_info(
-                self._open(), name, len(name), None, 0, ctypes.byref(found)
+            rc: int = _lib.lib.kvd_get_info(
+                self._open(), key, len(key), address, room, ctypes.byref(found)
             )
             if rc != _lib.ESPACE:
                 self._check(rc)
         if rc == _lib.NOT_FOUND:
-            return None
-        return Info(
+            return rc, None
+        return rc, Info(
             found.value_bytes,
             found.version,
             found.ttl_ms / 1000 if found.ttl_ms else None,
@@ -209,6 +214,16 @@ class Session(Changes):
             bool(found.signs & _lib.STALE),
             bool(found.signs & _lib.CLAIMED),
         )
+
+    def _get_whole(self, key: bytes) -> tuple[bytes, Info | None]:
+        """A value with what is known of that very one."""
+        room = 4 << 10
+        while True:
+            value: bytes = _lib.new_bytes(None, room)
+            rc, info = self._info(key, _lib.bytes_address(value), room)
+            if info is None or rc == _lib.OK:
+                return value[: info.length if info else 0], info
+            room = info.length
 
     def keys(self, prefix: Key = b"") -> Iterator[bytes]:
         """All keys that begin with the prefix, in no order, a page at a time while it goes on. A
@@ -389,6 +404,17 @@ class Session(Changes):
         with self._lock:
             _lib.lib.kvd_session_counters(self._open(), ctypes.byref(found))
         return {name: getattr(found, name) for name, _ in _lib.Counters._fields_}
+
+    def export(self, path: str, prefix: Key = b"") -> int:
+        """Writes all keys, or those that begin with the prefix, with their values and the rest of
+        their times to live to a file: lines of JSON, as of `kvcli export --json`. How many they
+        are. The file gets its name once it is whole and on disk. It is no snapshot: of a key that
+        changes meanwhile it has the old value or the new one."""
+        return export(self, path, prefix)
+
+    def import_from(self, path: str) -> int:
+        """Stores what export() or `kvcli export --json` wrote, over what is there; how many."""
+        return import_from(self, path)
 
     def backup(self, path: str) -> None:
         """Copies what kvd keeps on disk to a new folder of kvd's machine."""

@@ -102,7 +102,7 @@ stop_kvd
 
 if $python -m mypy --version >/dev/null 2>&1; then
 	(cd "$KVD_SOURCE/python" && $python -m mypy --cache-dir "$tmp/mypy" --strict kvd test_kvd.py \
-		test_keys.py test_aio.py test_aio_killed.py) ||
+		test_keys.py test_aio.py test_aio_killed.py test_lmcache.py) ||
 		fail "mypy --strict"
 else
 	say "without mypy"
