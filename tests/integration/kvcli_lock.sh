@@ -162,6 +162,8 @@ holder=$pid
 wait_for [ -e "$tmp/held" ] || fail "no lock"
 expect 3 kvcli --timeout 100ms flush --yes
 says "a key stayed locked"
+expect 3 kvcli update locked --timeout 0 -- echo other
+prints ''
 expect 0 kvcli get locked
 prints "value"
 touch "$tmp/let-go"

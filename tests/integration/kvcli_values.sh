@@ -138,3 +138,14 @@ lists $'other\n' '[!u]*'
 lists '' nobody
 lists $'{"key":"user:1","value_bytes":6}\n' 'user:?' --json
 lists $'           6  user:1\n' 'user:?' --long
+
+# What incr and append have, decr and prepend have.
+answers 0 $'-2\n' decr down 2 --ttl 1h
+answers 0 '' prepend made b --ttl 1h
+printf a >"$tmp/beginning"
+answers 0 '' prepend made --file "$tmp/beginning"
+answers 0 ab get made
+for key in down made; do
+	expect 0 kvcli ttl "$key"
+	grep -Eqx '3(599|600)\.[0-9]+s' "$tmp/out" || fail "$key: $(cat "$tmp/out")"
+done

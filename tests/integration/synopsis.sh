@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # The synopsis of each manual, and of each command of kvcli in its manual, has the options
-# that --help lists, and no others.
+# that --help lists, and no others; each option of a command stands in a test.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 doc=$KVD_SOURCE/doc bad=0 compared=0
 
@@ -60,6 +60,10 @@ for command in $commands; do
 	grep -E "^\.It +Cm $command( |\$)" "$tmp/items" >"$tmp/text" || { echo "kvcli.1: no item of $command"; bad=1; }
 	listed "$KVD_BUILD/kvcli" "$command" | grep -vx -e --help >"$tmp/help"
 	compare "kvcli $command"
+	while read -r names; do
+		grep -rqE --include='*.sh' --exclude=synopsis.sh -- "\\b$command\\b.* (${names/ /|})\\b" "$KVD_SOURCE/tests/integration" ||
+			{ echo "kvcli $command: no test of $names"; bad=1; }
+	done <"$tmp/help"
 	for word in $("$KVD_BUILD/kvcli" "$command" --help | sed -n '1s/\[OPTION\]//; 1p' | grep -oE '\b[A-Z]+\b'); do
 		grep -qw "$word" "$tmp/text" || { echo "kvcli $command: no $word in the synopsis"; bad=1; }
 	done
