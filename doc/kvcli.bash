@@ -33,7 +33,8 @@ _kvcli_options()
 	import) echo '--from --check --help' ;;
 	ping) echo '--count --help' ;;
 	top) echo '--interval --count --help' ;;
-	ttl | info | stats | devices) echo '--json --help' ;;
+	devices) echo '--json --verbose --help' ;;
+	ttl | info | stats) echo '--json --help' ;;
 	doctor) echo '--front --cluster --json --help' ;;
 	user) echo '--users --output --json --help' ;;
 	cluster) echo 'init status promote remove force --copies --shards --json --yes --help' ;;

@@ -19,7 +19,7 @@ struct hwcount_meaning {
 /* NULL: a counter that is not known here. */
 const struct hwcount_meaning *hwcount_find(const char *name);
 
-#define HWCOUNT_MAX 64
+#define HWCOUNT_MAX 96
 
 /* Counters of trouble at some moment, in an order of hwcount.c's own. */
 struct hwcount {

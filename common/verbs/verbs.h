@@ -44,6 +44,7 @@ struct verbs {
 	int (*query_device)(struct ibv_context *ctx, struct ibv_device_attr *attr);
 	int (*query_port)(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr);
 	int (*query_gid)(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid);
+	int (*query_pkey)(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey);
 	int (*get_async_event)(struct ibv_context *ctx, struct ibv_async_event *event);
 	void (*ack_async_event)(struct ibv_async_event *event);
 

@@ -40,7 +40,11 @@ compute "$(stat server.cpu_seconds) > 0" || fail "server.cpu_seconds"
 alone() { [ "$(stat connections)" = 1 ]; }
 wait_for alone || fail "one connection: the one that asks"
 [ "$(stat operations.put)" = 5 ] || fail "five PUTs were made"
+expect 0 kvcli devices --verbose
+prints "P_Key 0      0xffff, full member"
+prints "LID 0, SL 0, subnet timeout 0"
 expect 0 kvcli devices
+! grep -q P_Key "$tmp/out" || fail "P_Keys without --verbose"
 
 # A batch answers in the order of its commands.
 kvcli >"$tmp/out" <<'END'

@@ -15,6 +15,8 @@
 
 #define LABEL "  %-14s "
 
+static bool verbose; /* of `devices -v` */
+
 static const char *atomics(enum ibv_atomic_cap cap)
 {
 	switch (cap) {
@@ -39,6 +41,24 @@ static void print_gid(const struct ibv_device *device, uint8_t port, int index,
 	       *interface ? ", " : "", interface);
 }
 
+/* What a subnet manager gave the port, and its partitions. */
+static void print_subnet(const struct verbs *verbs, struct ibv_context *ctx, uint8_t port,
+			 const struct ibv_port_attr *attr)
+{
+	__be16 pkey;
+
+	printf("    LID          %u, LMC %u (%u path%s)\n", attr->lid, attr->lmc, 1u << attr->lmc,
+	       attr->lmc ? "s" : "");
+	printf("    SM           LID %u, SL %u, subnet timeout %u\n", attr->sm_lid, attr->sm_sl,
+	       attr->subnet_timeout);
+	printf("    VLs          %u\n", cli_lanes(attr->max_vl_num));
+	for (int i = 0; i < attr->pkey_tbl_len; i++)
+		if (verbs->query_pkey(ctx, port, i, &pkey) == 0 && pkey != 0)
+			printf("    P_Key %-6d 0x%04x, %s member\n", i, be16toh(pkey),
+			       be16toh(pkey) & 0x8000 ? "full" : "limited");
+	printf("    violations   P_Key %u, Q_Key %u\n", attr->bad_pkey_cntr, attr->qkey_viol_cntr);
+}
+
 static void print_port(const struct verbs *verbs, struct ibv_context *ctx, uint8_t port)
 {
 	struct ibv_port_attr attr;
@@ -57,6 +77,8 @@ static void print_port(const struct verbs *verbs, struct ibv_context *ctx, uint8
 	if (attr.link_layer != IBV_LINK_LAYER_ETHERNET)
 		printf(", LID %u", attr.lid);
 	putchar('\n');
+	if (verbose)
+		print_subnet(verbs, ctx, port, &attr);
 	for (int i = 0; i < attr.gid_tbl_len; i++)
 		if (verbs->query_gid(ctx, port, i, &gid) == 0 && cli_gid_is_set(&gid))
 			print_gid(ctx->device, port, i, &gid);
@@ -115,10 +137,11 @@ static void print_device(const struct verbs *verbs, struct ibv_device *device)
 	verbs->close_device(ctx);
 }
 
-enum { DEVICES_JSON };
+enum { DEVICES_JSON, DEVICES_VERBOSE };
 
 static const struct cli_option devices_options[] = {
 	[DEVICES_JSON] = { "json", 'j', NULL, "a line of JSON for each device" },
+	[DEVICES_VERBOSE] = { "verbose", 'v', NULL, "subnet manager, LMC, VLs and P_Keys of each port, too" },
 	{ 0 },
 };
 
@@ -139,6 +162,8 @@ static int each_device(const struct verbs *verbs, void (*show)(const struct verb
 static int run_devices(struct cli *cli, const struct cli_args *args)
 {
 	bool json = args->given[DEVICES_JSON];
+
+	verbose = args->given[DEVICES_VERBOSE];
 	int system = each_device(&verbs_system, json ? cli_device_json : print_device);
 	int soft = verbs_soft ? each_device(verbs_soft, json ? cli_device_json : print_device) : 0;
 

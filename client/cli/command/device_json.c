@@ -73,6 +73,12 @@ const char *cli_sysfs_line(char buf[64], const struct ibv_device *device, const 
 	return buf;
 }
 
+/* The code of InfiniBand: 1, 2, 4, 8 or 15 data lanes. */
+unsigned cli_lanes(uint8_t max_vl_num)
+{
+	return max_vl_num >= 1 && max_vl_num <= 4 ? 1u << (max_vl_num - 1) : max_vl_num == 5 ? 15 : 0;
+}
+
 bool cli_gid_is_set(const union ibv_gid *gid)
 {
 	static const uint8_t none[sizeof gid->raw];
@@ -98,6 +104,25 @@ static void gid_json(struct cli_json *json, const struct ibv_device *device, uin
 	cli_json_close(json, '}');
 }
 
+static void pkeys_json(struct cli_json *json, const struct verbs *verbs, struct ibv_context *ctx,
+		       uint8_t port, int count)
+{
+	char text[8];
+	__be16 pkey;
+
+	cli_json_open(json, "pkeys", '[');
+	for (int i = 0; i < count; i++) {
+		if (verbs->query_pkey(ctx, port, i, &pkey) != 0 || pkey == 0)
+			continue;
+		snprintf(text, sizeof text, "0x%04x", be16toh(pkey));
+		cli_json_open(json, NULL, '{');
+		cli_json_number(json, "index", (uint64_t)i);
+		cli_json_text(json, "pkey", text);
+		cli_json_close(json, '}');
+	}
+	cli_json_close(json, ']');
+}
+
 static void port_json(struct cli_json *json, const struct verbs *verbs, struct ibv_context *ctx,
 		      uint8_t port)
 {
@@ -114,6 +139,11 @@ static void port_json(struct cli_json *json, const struct verbs *verbs, struct i
 	cli_json_number(json, "mtu", cli_mtu_bytes(attr.active_mtu));
 	cli_json_number(json, "mtu_max", cli_mtu_bytes(attr.max_mtu));
 	cli_json_number(json, "lid", attr.lid);
+	cli_json_number(json, "lmc", attr.lmc);
+	cli_json_number(json, "sm_lid", attr.sm_lid);
+	cli_json_number(json, "sm_sl", attr.sm_sl);
+	cli_json_number(json, "vls", cli_lanes(attr.max_vl_num));
+	pkeys_json(json, verbs, ctx, port, attr.pkey_tbl_len);
 	cli_json_open(json, "gids", '[');
 	for (int i = 0; i < attr.gid_tbl_len; i++)
 		if (verbs->query_gid(ctx, port, i, &gid) == 0 && cli_gid_is_set(&gid))

@@ -16,6 +16,8 @@ const char *cli_node_type(const struct ibv_device *device);
 const char *cli_port_state(enum ibv_port_state state);
 const char *cli_link_layer(uint8_t layer);
 unsigned cli_mtu_bytes(enum ibv_mtu mtu);
+/* Data lanes (VLs) of ibv_port_attr.max_vl_num; 0: not said. */
+unsigned cli_lanes(uint8_t max_vl_num);
 bool cli_gid_is_set(const union ibv_gid *gid);
 /* A line of sysfs about a device, into buf, which it returns; "" if there is none. */
 const char *cli_sysfs_line(char buf[64], const struct ibv_device *device, const char *format, ...)

@@ -97,6 +97,30 @@ static void test_changes(void **state)
 	assert_string_equal(hwcount_changes("nobody0", 1, &before, said, sizeof said), "");
 }
 
+/* The names of the diagnostic list (diag_counters) of ConnectX-3 and before. */
+static void test_diagnostic_list(void **state)
+{
+	static const char *const names[] = {
+		"rq_num_lle", "sq_num_lle", "rq_num_lqpoe", "sq_num_lqpoe", "rq_num_leeoe",
+		"sq_num_leeoe", "rq_num_lpe", "sq_num_lpe", "rq_num_wrfe", "sq_num_wrfe",
+		"sq_num_mwbe", "sq_num_bre", "rq_num_lae", "sq_num_rire", "rq_num_rire",
+		"sq_num_rae", "rq_num_rae", "sq_num_roe", "sq_num_tree", "sq_num_rree",
+		"rq_num_rnr", "sq_num_rnr", "rq_num_rabrte", "sq_num_rabrte", "sq_num_ieecne",
+		"sq_num_ieecse", "rq_num_oos", "sq_num_oos", "rq_num_mce", "rq_num_rsync",
+		"sq_num_rsync", "rq_num_udsdprd", "rq_num_ucsdprd", "num_cqovf", "num_eqovf",
+		"num_baddb", "sq_num_ldb_drops", "rq_num_dup", "sq_num_to",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		const struct hwcount_meaning *m = hwcount_find(names[i]);
+
+		if (!m)
+			fail_msg("%s has no meaning", names[i]);
+		assert_true(m->trouble && *m->meaning);
+	}
+}
+
 static enum ibv_port_state port_state;
 
 static int query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr)
@@ -160,6 +184,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_changes, begin),
+		cmocka_unit_test(test_diagnostic_list),
 		cmocka_unit_test_setup(test_beside_a_completion, begin),
 	};
 
