@@ -15,7 +15,7 @@
  * A process needs some six descriptors for each other process that it talks to.
  *
  * What differs from a NIC, or is worth knowing:
- *  - RC, UC and UD queue pairs only; others fail with EOPNOTSUPP.  UC loses what the peer
+ *  - RC, UC, UD and XRC queue pairs only; others fail with EOPNOTSUPP.  UC loses what the peer
  *    refuses, has no receive for, or is not there for, and nothing else.  UD the same, and
  *    what a receiver leaves no room for within a second; see sv_dropped().  The end of a UD
  *    queue pair waits until what was posted is sent, or nothing was for a second.

@@ -28,7 +28,7 @@
 #include "common/softverbs/base/lock.h"
 
 /* Raised whenever a struct of this file or a message of peer/msg.h changes. */
-#define SV_ABI_VERSION 5
+#define SV_ABI_VERSION 6
 
 #define SV_SLOTS 4096u /* processes of a fabric; slot 0 and the last are not used */
 #define SV_QPS 4096u   /* queue pairs of a process; index 0 is not used */
@@ -90,6 +90,7 @@ struct sv_ro_qp {
 	_Atomic uint32_t nak;
 	_Atomic uint32_t type; /* enum ibv_qp_type */
 	_Atomic uint32_t qkey;
+	_Atomic uint64_t domain; /* of an XRC_RECV queue pair; else 0 */
 };
 
 /* sv_ro_mr.window: of all queue pairs of the domain (type 1). */
@@ -146,7 +147,8 @@ enum sv_attention {
 	SV_ATTN_DRAIN = 2,     /* take the ring's messages: its sender waits for room */
 	SV_ATTN_NOTIFY = 4,    /* wake the receive CQ's channel */
 	SV_ATTN_PROGRESS = 8,  /* the send queue may go on */
-	SV_ATTN_RECONCILE = 16 /* a claim was given up: compute lost credits */
+	SV_ATTN_RECONCILE = 16, /* a claim was given up: compute lost credits */
+	SV_ATTN_JOIN = 32 /* XRC: a branch to a receive queue of the same process is wanted */
 };
 
 struct sv_rw_qp {

@@ -15,8 +15,10 @@
 #include "common/softverbs/exec/credit.h"
 #include "common/softverbs/exec/exec.h"
 #include "common/softverbs/exec/fail.h"
+#include "common/softverbs/exec/serve.h"
 #include "common/softverbs/exec/wire_recv.h"
 #include "common/softverbs/object/async.h"
+#include "common/softverbs/object/branch.h"
 #include "common/softverbs/object/qp.h"
 #include "common/softverbs/peer/peer.h"
 
@@ -35,7 +37,7 @@ static void attend_fault(struct sv_qp *qp)
 	if (failed)
 		sv_qp_fail_locked(qp);
 	sv_spin_unlock(&qp->sq_lock);
-	if (!failed || code == SV_FAULT_QUIET)
+	if (!failed || code == SV_FAULT_QUIET || qp->hidden)
 		return;
 	if (code == SV_FAULT_ACCESS)
 		type = IBV_EVENT_QP_ACCESS_ERR;
@@ -67,6 +69,8 @@ static void attend(uint32_t index)
 	}
 	if (flags & SV_ATTN_NOTIFY)
 		sv_cq_ring_channel(sv_cq_of(qp->ib.recv_cq));
+	if (flags & SV_ATTN_JOIN)
+		sv_serve_join_own(qp);
 	if (flags & SV_ATTN_PROGRESS)
 		sv_progress(qp);
 	sv_qp_put(qp);
@@ -150,6 +154,7 @@ static uint64_t run_due(void)
 void sv_attend_start(void)
 {
 	static const struct sv_peer_hooks hooks = { .progress = progress, .answered = answered,
+						    .joined = sv_branch_answered,
 						    .unmapped = unmapped, .gone = gone };
 
 	sv_peer_on_event(&hooks);

@@ -20,6 +20,7 @@
 #include "common/softverbs/exec/wait.h"
 #include "common/softverbs/exec/wire.h"
 #include "common/softverbs/object/async.h"
+#include "common/softverbs/object/branch.h"
 #include "common/softverbs/object/mr.h"
 
 #define RETRY_TRYLOCK_NS 200000u
@@ -68,6 +69,12 @@ static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
 
 /* ---- execution ---- */
 
+/* Nothing is sent. */
+static bool is_local(const struct sv_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_BIND_MW || wqe->opcode == IBV_WR_LOCAL_INV;
+}
+
 static uint32_t exec_window(struct sv_qp *qp, const struct sv_wqe *wqe)
 {
 	uint32_t pd = sv_pd_of(qp->ib.pd)->id;
@@ -77,7 +84,7 @@ static uint32_t exec_window(struct sv_qp *qp, const struct sv_wqe *wqe)
 	return ret ? IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS;
 }
 
-static enum sv_outcome execute(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
+static inline enum sv_outcome execute(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t *status)
 {
 	if (inject(qp, status) == SV_WAIT)
 		return SV_WAIT;
@@ -121,7 +128,7 @@ static bool must_wait(const struct sv_qp *qp)
  * then has no room for is an error all the same: half of it is there. */
 static uint32_t told(const struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t status)
 {
-	if (!sv_qp_unreliable(qp))
+	if (!status || !sv_qp_unreliable(qp))
 		return status;
 	switch (status) {
 	case IBV_WC_RNR_RETRY_EXC_ERR:
@@ -136,12 +143,21 @@ static uint32_t told(const struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t 
 	}
 }
 
-static void finish(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t status)
+/* Of XRC the target fails with the queue pair that was made for its branch. */
+static void failed(struct sv_qp *qp, uint32_t status)
+{
+	if (sv_qp_xrc_sender(qp) && (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
+				     status == IBV_WC_REM_OP_ERR))
+		sv_branch_accuse(qp, status);
+	sv_qp_fail_locked(qp);
+}
+
+static inline void finish(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t status)
 {
 	status = told(qp, wqe, status);
 	sv_sq_finish(qp, status);
 	if (status)
-		sv_qp_fail_locked(qp);
+		failed(qp, status);
 }
 
 /* Whether the first request may go on: in state SQD only one that has begun. */
@@ -164,20 +180,46 @@ static void look_drained(struct sv_qp *qp)
 	qp->tell_drained = false;
 }
 
-/* Where its datagram lies, if it has one. */
-static struct sv_dest *dest_of(const struct sv_qp *qp, const struct sv_wqe *wqe)
+/* XRC: the queue pair is to be where its request goes.  SV_DONE: it is, or *status says why not. */
+static enum sv_outcome go_to_branch(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t *status)
 {
-	return sv_qp_datagram(qp) ? (struct sv_dest *)(uintptr_t)wqe->remote_addr : NULL;
+	if (qp->to_wake) /* who got the last one is behind another branch */
+		sv_wake_receiver(qp);
+	switch (sv_branch_select(qp, (uint32_t)wqe->flags >> SV_SEND_BRANCH_SHIFT & (SV_BRANCHES - 1))) {
+	case SV_WAY_OPEN:
+		return SV_DONE;
+	case SV_WAY_ASKED:
+		return sv_wait_answer(qp, status);
+	case SV_WAY_DOWN:
+		return sv_wait_peer(qp, status);
+	default:
+		*status = IBV_WC_REM_INV_REQ_ERR;
+		return SV_DONE;
+	}
+}
+
+/* A request that says itself where it goes: SV_DONE with success, it may be executed.  *dest:
+ * where its datagram lies then, if it is one. */
+static enum sv_outcome address(struct sv_qp *qp, const struct sv_wqe *wqe, uint32_t *status,
+			       struct sv_dest **dest)
+{
+	if (sv_qp_datagram(qp))
+		*dest = (struct sv_dest *)(uintptr_t)wqe->remote_addr;
+	else if (!is_local(wqe))
+		return go_to_branch(qp, wqe, status);
+	return SV_DONE;
 }
 
 void sv_progress_locked(struct sv_qp *qp)
 {
 	while (qp->sq_count && may_execute(qp) && !must_wait(qp)) {
 		struct sv_wqe *wqe = sv_wqe_at(qp, qp->sq_head);
-		struct sv_dest *dest = dest_of(qp, wqe);
-		uint32_t status;
+		struct sv_dest *dest = NULL;
+		uint32_t status = IBV_WC_SUCCESS;
 
-		if (execute(qp, wqe, &status) == SV_WAIT)
+		if (sv_qp_addressed(qp) && address(qp, wqe, &status, &dest) == SV_WAIT)
+			break;
+		if (!status && execute(qp, wqe, &status) == SV_WAIT)
 			break;
 		if (qp->delayed)
 			sv_fault_executed(qp->fault_number);

@@ -24,7 +24,7 @@ static void flush_receive(struct sv_qp *qp, uint64_t wr_id)
 	wc->wr_id = wr_id;
 	wc->status = IBV_WC_WR_FLUSH_ERR;
 	wc->opcode = IBV_WC_RECV;
-	wc->qp_num = qp->qpn;
+	wc->qp_num = qp->ib.qp_num;
 	sv_cq_push_locked(cq);
 }
 
@@ -71,7 +71,7 @@ void sv_qp_fail_locked(struct sv_qp *qp)
 	flush_rq_locked(qp);
 	sv_qp_unlock_receive(qp);
 	sv_cq_notify(sv_cq_of(qp->ib.recv_cq), true);
-	if (qp->ib.srq)
+	if (qp->ib.srq && !qp->hidden)
 		sv_async_raise(qp->ib.context, IBV_EVENT_QP_LAST_WQE_REACHED, &qp->ib,
 			       &qp->async_got);
 }

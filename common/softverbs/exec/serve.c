@@ -31,6 +31,17 @@
 #define ASKS_PER_WAKE 16
 
 static struct sv_watch listener;
+static const struct sv_join_hooks *joins;
+
+void sv_serve_on_join(const struct sv_join_hooks *hooks)
+{
+	joins = hooks;
+}
+
+void sv_serve_join_own(struct sv_qp *qp)
+{
+	joins->join_own(qp);
+}
 
 /* ---- answers ---- */
 
@@ -168,6 +179,27 @@ static int on_access(struct sv_guest *guest, const struct sv_msg *msg)
 	return sv_msg_send(guest->watch.fd, &answer, NULL, 0);
 }
 
+/* A sender asks for itself only. */
+static int on_join(struct sv_guest *guest, const struct sv_msg *msg)
+{
+	struct sv_msg answer = *msg;
+
+	if (sv_qpn_slot(msg->src_qpn) != guest->slot)
+		return EPROTO;
+	answer.type = SV_MSG_JOIN_OK;
+	answer.index = 0;
+	answer.status = joins->join(msg, &answer.index);
+	return sv_msg_send(guest->watch.fd, &answer, NULL, 0);
+}
+
+static int on_part(struct sv_guest *guest, const struct sv_msg *msg)
+{
+	if (sv_qpn_slot(msg->src_qpn) != guest->slot || !msg->index)
+		return EPROTO;
+	joins->part(msg->src_qpn, msg->index);
+	return 0;
+}
+
 static int dispatch(struct sv_guest *guest, const struct sv_msg *msg, const int *fds, int nfds)
 {
 	if (msg->type == SV_MSG_HELLO)
@@ -183,6 +215,10 @@ static int dispatch(struct sv_guest *guest, const struct sv_msg *msg, const int 
 		return on_stage(guest, fds, nfds);
 	case SV_MSG_ACCESS:
 		return on_access(guest, msg);
+	case SV_MSG_JOIN:
+		return on_join(guest, msg);
+	case SV_MSG_PART:
+		return on_part(guest, msg);
 	default:
 		return EPROTO;
 	}
@@ -191,8 +227,10 @@ static int dispatch(struct sv_guest *guest, const struct sv_msg *msg, const int 
 /* It has hung up, or its process is dead. */
 static void lose(struct sv_guest *guest)
 {
-	if (guest->greeted && sv_guest_is_last(guest))
+	if (guest->greeted && sv_guest_is_last(guest)) {
 		sv_dgram_sender_gone(guest->incarnation);
+		joins->all_part(guest->slot);
+	}
 	sv_guest_drop(guest);
 }
 

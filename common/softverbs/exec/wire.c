@@ -275,8 +275,8 @@ static enum sv_outcome get_credit(struct sv_qp *qp, struct sv_wqe *wqe, uint32_t
 		sv_peer_attention(qp->peer, index, SV_ATTN_RECONCILE);
 		return sv_wait_peer(qp, status);
 	}
-	if (wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM && !sv_qp_unreliable(qp) &&
-	    wqe->len > atomic_load_explicit(&qp->peer->ro->rq[rq].min_len, memory_order_relaxed))
+	if (wqe->len > atomic_load_explicit(&qp->peer->ro->rq[rq].min_len, memory_order_relaxed) &&
+	    wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM && !sv_qp_unreliable(qp))
 		wqe->flags |= SV_SEND_ACKED;
 	wqe->done = 0;
 	wqe->stage = SV_STAGE_CLAIMED;

@@ -40,7 +40,7 @@ static bool push_receive(struct sv_qp *qp, const struct record *rec, uint32_t st
 	wc->status = (enum ibv_wc_status)status;
 	wc->opcode = rec->flags & SV_DESC_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
 	wc->byte_len = rec->total;
-	wc->qp_num = qp->qpn;
+	wc->qp_num = qp->ib.qp_num; /* of a hidden one the target's */
 	wc->src_qp = qp->peer_qpn;
 	if (rec->flags & SV_DESC_IMM) {
 		wc->imm_data = rec->imm;

@@ -310,3 +310,13 @@ void sv_cq_clean(struct sv_cq *cq, struct sv_qp *qp)
 	atomic_store_explicit(&cq->head, to, memory_order_relaxed);
 	sv_spin_unlock(&cq->lock);
 }
+
+bool sv_cq_holds_locked(struct sv_cq *cq, const struct sv_qp *qp)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+
+	while (head != tail && sv_cqe_at(cq, head)->qp != qp)
+		head++;
+	return head != tail;
+}

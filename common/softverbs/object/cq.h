@@ -75,6 +75,8 @@ bool sv_armed_take(struct sv_rw_cq *rw, uint32_t armed, bool solicited, uint32_t
 void sv_armed_done(struct sv_rw_cq *rw, uint32_t taken);
 /* Writes the channel's descriptor: an event is pending. */
 void sv_cq_ring_channel(struct sv_cq *cq);
+/* Whether it has completions of the QP; cq->lock held. */
+bool sv_cq_holds_locked(struct sv_cq *cq, const struct sv_qp *qp);
 /* Takes the QP's completions out; any lock but leaves must be free. */
 void sv_cq_clean(struct sv_cq *cq, struct sv_qp *qp);
 

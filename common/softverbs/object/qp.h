@@ -22,6 +22,8 @@
 #include "common/softverbs/peer/map.h"
 
 struct sv_attached;
+struct sv_branch;
+struct sv_branches;
 struct sv_dest;
 struct sv_draft;
 struct sv_peer;
@@ -63,6 +65,10 @@ struct sv_wqe {
 #define SV_SEND_ACKED 0x8000
 /* A datagram from the port's second address. */
 #define SV_SEND_GID1 0x4000
+/* XRC: 8 bits of the number of the branch that it goes to. */
+#define SV_SEND_BRANCH_SHIFT 6
+/* Those that are the program's. */
+#define SV_SEND_FLAGS 0x3fu
 
 enum sv_block {
 	SV_BLOCK_NONE,
@@ -126,6 +132,11 @@ struct sv_qp {
 	struct sv_attached *groups;
 	bool not_to_self; /* what it sends to a group doesn't come back to it */
 
+	/* XRC_SEND: where it sends to; object/branch.h.  Under sq_lock. */
+	struct sv_branches *branches;
+	struct ibv_xrcd *xrcd; /* XRC_RECV */
+	bool hidden; /* made for a branch: the program doesn't know it */
+
 	/* Sending into the peer's ring; under sq_lock. */
 	struct sv_wire *tx;
 	uint32_t tx_tail;
@@ -166,12 +177,25 @@ static inline struct sv_wqe *sv_wqe_at(struct sv_qp *qp, uint32_t n)
 /* Nobody acknowledges: what is lost on the way, or refused, is lost in silence. */
 static inline bool sv_qp_unreliable(const struct sv_qp *qp)
 {
-	return qp->ib.qp_type != IBV_QPT_RC;
+	return (uint32_t)qp->ib.qp_type - IBV_QPT_UC <= IBV_QPT_UD - IBV_QPT_UC;
 }
 /* Each of its messages says where it goes. */
 static inline bool sv_qp_datagram(const struct sv_qp *qp)
 {
 	return qp->ib.qp_type == IBV_QPT_UD;
+}
+/* Each of its requests says where it goes: to a queue pair, or to a shared receive queue. */
+static inline bool sv_qp_addressed(const struct sv_qp *qp)
+{
+	return qp->ib.qp_type >= IBV_QPT_UD;
+}
+static inline bool sv_qp_xrc_sender(const struct sv_qp *qp)
+{
+	return qp->ib.qp_type == IBV_QPT_XRC_SEND;
+}
+static inline bool sv_qp_xrc(const struct sv_qp *qp)
+{
+	return qp->ib.qp_type >= IBV_QPT_XRC_SEND;
 }
 static inline uint32_t sv_qp_state(const struct sv_qp *qp)
 {

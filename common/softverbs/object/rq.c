@@ -268,6 +268,8 @@ int sv_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct sv_srq *srq = sv_srq_of(ibsrq);
 
+	if (srq->ended)
+		srq->ended(srq);
 	if (atomic_load(&srq->users))
 		return EBUSY;
 	sv_async_drop(ibsrq->context, ibsrq);

@@ -36,6 +36,11 @@ struct sv_srq {
 	struct sv_rq rq;
 	_Atomic unsigned int users;
 	_Atomic unsigned int async_got;
+	/* Of an XRC queue, else NULL; verbs/xrc.c. */
+	struct ibv_xrcd *xrcd;
+	struct ibv_cq *cq;
+	bool closed;
+	void (*ended)(struct sv_srq *srq);
 };
 
 static inline struct sv_srq *sv_srq_of(struct ibv_srq *srq)

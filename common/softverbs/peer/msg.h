@@ -29,6 +29,11 @@ enum sv_msg_type {
 	SV_MSG_ACCESS,	  /* -> one remote access; payload in a stage */
 	SV_MSG_ACCESS_OK, /* <- status, result */
 	SV_MSG_GONE,	  /* <- mem: nothing in it is registered any more */
+	/* XRC (object/branch.h).  -> index of a shared receive queue, src_qpn, mem: target's number,
+	 * write, stage, bytes: its access, RNR timer and READs; addr: domain; serial: the branch */
+	SV_MSG_JOIN,
+	SV_MSG_JOIN_OK, /* <- the same with status, and index of the queue pair made */
+	SV_MSG_PART,	/* -> src_qpn has left that of index; no answer */
 };
 
 struct sv_msg {

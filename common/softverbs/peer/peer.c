@@ -362,6 +362,9 @@ static bool dispatch(struct sv_peer *peer, const struct sv_msg *msg, int *fds, i
 	case SV_MSG_ACCESS_OK:
 		on_access(peer, msg);
 		return true;
+	case SV_MSG_JOIN_OK:
+		hooks->joined(msg);
+		return true;
 	case SV_MSG_GONE:
 		on_gone(peer, msg->mem);
 		return true;

@@ -51,6 +51,8 @@ struct sv_peer_hooks {
 	void (*progress)(struct sv_peer *peer);
 	/* SV_MSG_ACCESS_OK: one part of a request; data is valid until it returns. */
 	void (*answered)(const struct sv_msg *msg, void *data);
+	/* SV_MSG_JOIN_OK. */
+	void (*joined)(const struct sv_msg *msg);
 	/* The mappings of mem are about to end: no queue pair may use them any more. */
 	void (*unmapped)(struct sv_peer *peer, uint32_t mem);
 	/* The process is dead, or has hung up. */

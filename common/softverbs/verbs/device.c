@@ -26,6 +26,7 @@
 #include "common/softverbs/softverbs.h"
 #include "common/softverbs/verbs/post.h"
 #include "common/softverbs/verbs/start.h"
+#include "common/softverbs/verbs/xrc.h"
 
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -82,7 +83,7 @@ int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->max_qp = SV_QPS - 1;
 	attr->max_qp_wr = SV_MAX_QP_WR;
 	attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-				 IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_SRQ_RESIZE |
+				 IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
 				 IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
 				 IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->max_sge = SV_MAX_SGE;
@@ -212,6 +213,10 @@ static void set_ops(struct verbs_context *vctx)
 	vctx->query_rt_values = query_rt_values;
 	vctx->create_cq_ex = sv_create_cq_ex;
 	vctx->create_qp_ex = sv_create_qp_ex;
+	vctx->open_xrcd = sv_open_xrcd;
+	vctx->close_xrcd = sv_close_xrcd;
+	vctx->create_srq_ex = sv_create_srq_ex;
+	vctx->get_srq_num = sv_get_srq_num;
 	context->ops.alloc_mw = sv_alloc_mw;
 	context->ops.dealloc_mw = sv_dealloc_mw;
 	context->ops.bind_mw = sv_bind_mw;

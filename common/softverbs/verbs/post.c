@@ -15,6 +15,7 @@
 #include "common/softverbs/exec/fail.h"
 #include "common/softverbs/exec/sq.h"
 #include "common/softverbs/object/ah.h"
+#include "common/softverbs/object/branch.h"
 #include "common/softverbs/object/mr.h"
 #include "common/softverbs/object/qp.h"
 #include "common/softverbs/softverbs.h"
@@ -44,6 +45,22 @@ static int check_dgram(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv
 	if (!wr->wr.ud.ah || wr->wr.ud.ah->pd != qp->ib.pd)
 		return EINVAL;
 	return find_dest(qp, wr, dest);
+}
+
+/* Where a request goes that says so itself: of XRC the place is a branch. */
+static int check_addressed(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_dest **dest)
+{
+	struct sv_branch *branch;
+	int ret;
+
+	if (sv_qp_datagram(qp))
+		return check_dgram(qp, wr, dest);
+	if (!sv_qp_xrc_sender(qp) || wr->opcode == IBV_WR_SEND_WITH_INV)
+		return EINVAL;
+	ret = sv_branch_find(qp, wr->qp_type.xrc.remote_srqn, &branch);
+	if (!ret)
+		*dest = (struct sv_dest *)(void *)branch;
+	return ret;
 }
 
 static int check_inline(const struct sv_qp *qp, const struct ibv_send_wr *wr)
@@ -130,7 +147,19 @@ static void fill_bind(struct sv_wqe *wqe, const struct ibv_send_wr *wr)
 					 .length = info->length };
 }
 
-/* dest: of a datagram. */
+/* False: besides, it has all that others have. */
+static bool fill_addressed(const struct sv_qp *qp, struct sv_wqe *wqe, const struct ibv_send_wr *wr,
+			   struct sv_dest *dest)
+{
+	if (sv_qp_datagram(qp)) {
+		fill_dgram(wqe, wr, dest);
+		return true;
+	}
+	wqe->flags |= (uint16_t)(sv_branch_number((struct sv_branch *)(void *)dest) << SV_SEND_BRANCH_SHIFT);
+	return false;
+}
+
+/* dest: of a request that says itself where it goes. */
 static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_dest *dest)
 {
 	uint32_t at = qp->sq_head + qp->sq_count++;
@@ -139,14 +168,14 @@ static void enqueue(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_de
 	wqe->wr_id = wr->wr_id;
 	wqe->number = ++qp->posted;
 	wqe->opcode = (uint16_t)wr->opcode;
-	wqe->flags = (uint16_t)(wr->send_flags & ~(unsigned int)(SV_SEND_ACKED | SV_SEND_GID1));
+	wqe->flags = (uint16_t)(wr->send_flags & SV_SEND_FLAGS);
 	wqe->stage = SV_STAGE_START;
 	wqe->rnr_tries = 0;
 	wqe->done = 0;
 	wqe->imm = wr->imm_data;
 	wqe->len = sv_sge_bytes(wr->sg_list, wr->num_sge);
-	if (dest) {
-		fill_dgram(wqe, wr, dest);
+	if (dest && fill_addressed(qp, wqe, wr, dest)) {
+		; /* it has no remote memory */
 	} else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
@@ -170,15 +199,15 @@ static void go_on(struct sv_qp *qp)
 		sv_progress_locked(qp);
 }
 
-/* Looks whether a request may be queued; a datagram's place first, for which the lock may be
+/* Looks whether a request may be queued; the place first of one that says itself where it goes, for which the lock may be
  * given up. */
 static inline int prepare(struct sv_qp *qp, const struct ibv_send_wr *wr, struct sv_dest **dest)
 {
-	int ret = sv_qp_datagram(qp) ? check_dgram(qp, wr, dest) : 0;
+	int ret = sv_qp_addressed(qp) ? check_addressed(qp, wr, dest) : 0;
 
 	if (ret)
 		return ret;
-	if (sv_qp_datagram(qp) && sv_qp_state(qp) < IBV_QPS_RTS)
+	if (sv_qp_addressed(qp) && sv_qp_state(qp) < IBV_QPS_RTS)
 		return EINVAL;
 	return has_room(qp, 1) ? check_wr(qp, wr) : ENOMEM;
 }
@@ -229,8 +258,8 @@ static int check_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n)
 
 	for (uint32_t i = 0; !ret && i < n; i++)
 		ret = check_wr(qp, &wr[i]);
-	for (uint32_t i = 0; !ret && i < n && sv_qp_datagram(qp); i++)
-		ret = check_dgram(qp, &wr[i], &dest);
+	for (uint32_t i = 0; !ret && i < n && sv_qp_addressed(qp); i++)
+		ret = check_addressed(qp, &wr[i], &dest);
 	return ret;
 }
 
@@ -246,8 +275,8 @@ int sv_post_all(struct sv_qp *qp, struct ibv_send_wr *wr, uint32_t n)
 	else if (!ret && !has_room(qp, n))
 		ret = ENOMEM;
 	for (uint32_t i = 0; !ret && i < n; i++) {
-		if (sv_qp_datagram(qp))
-			ret = find_dest(qp, &wr[i], &dest);
+		if (sv_qp_addressed(qp))
+			ret = check_addressed(qp, &wr[i], &dest);
 		if (!ret)
 			enqueue(qp, &wr[i], dest);
 	}

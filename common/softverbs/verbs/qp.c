@@ -32,6 +32,7 @@
 #include "common/softverbs/peer/peer.h"
 #include "common/softverbs/softverbs.h"
 #include "common/softverbs/verbs/qp_state.h"
+#include "common/softverbs/verbs/xrc.h"
 
 #define LINGER_STEP_NS 200000u
 #define LINGER_NS 1000000000u
@@ -42,9 +43,6 @@ static int check_init(const struct ibv_qp_init_attr *init)
 {
 	const struct ibv_qp_cap *cap = &init->cap;
 
-	if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC &&
-	    init->qp_type != IBV_QPT_UD)
-		return EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return EINVAL;
 	if (cap->max_send_wr > SV_MAX_QP_WR || cap->max_send_sge > SV_MAX_SGE ||
@@ -68,7 +66,7 @@ static int make_queues(struct sv_qp *qp, const struct ibv_qp_init_attr *init)
 	qp->cap.max_send_wr = bigger(qp->cap.max_send_wr, 1);
 	qp->cap.max_send_sge = bigger(qp->cap.max_send_sge, 1);
 	qp->cap.max_recv_sge = bigger(qp->cap.max_recv_sge, 1);
-	if (init->srq)
+	if (init->srq || init->qp_type >= IBV_QPT_XRC_SEND)
 		qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
 	/* The room of the elements holds as much data, which some programs count on. */
 	qp->cap.max_inline_data = bigger((qp->cap.max_inline_data + 15) / 16 * 16,
@@ -147,6 +145,7 @@ static void publish(struct sv_qp *qp)
 	atomic_store(&ro->access, 0);
 	atomic_store(&ro->type, qp->ib.qp_type);
 	atomic_store(&ro->qkey, 0);
+	atomic_store(&ro->domain, 0);
 	atomic_store(&qp->rw->dropped, 0);
 	atomic_store(&ro->pd, sv_pd_of(qp->ib.pd)->id);
 	atomic_store(&ro->rq, qp->rq->index);
@@ -189,6 +188,31 @@ static void fill(struct sv_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_a
 
 struct ibv_qp *sv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
+	struct ibv_qp_init_attr sender;
+	struct ibv_qp *qp;
+
+	if (init->qp_type == IBV_QPT_XRC_SEND) {
+		sender = *init;
+		sender.recv_cq = init->send_cq; /* for a lock; it receives nothing */
+		sender.srq = NULL;
+		sender.cap.max_recv_wr = sender.cap.max_recv_sge = 0;
+		qp = sv_qp_new(pd, &sender);
+		init->cap = sender.cap;
+		return qp;
+	}
+	if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC && init->qp_type != IBV_QPT_UD) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (init->srq && sv_srq_of(init->srq)->xrcd) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return sv_qp_new(pd, init);
+}
+
+struct ibv_qp *sv_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
 	struct sv_qp *qp;
 	int ret;
 
@@ -209,7 +233,8 @@ struct ibv_qp *sv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	if (ret)
 		goto err_seat;
 	if (!init->srq)
-		ret = sv_rq_init(&qp->own_rq, qp->index, bigger(qp->cap.max_recv_wr, 1),
+		ret = sv_rq_init(&qp->own_rq, qp->index,
+				 init->qp_type >= IBV_QPT_XRC_SEND ? 0 : bigger(qp->cap.max_recv_wr, 1),
 				 qp->cap.max_recv_sge);
 	if (ret)
 		goto err_ring;
@@ -297,6 +322,7 @@ int sv_destroy_qp(struct ibv_qp *ibqp)
 	if (sv_qp_datagram(qp))
 		linger(qp);
 	peer = hide(qp);
+	sv_xrc_forget(ibqp);
 	/* acquire: partner sv_qp_put().  Holders are threads of this process in
 	 * the middle of a poll or of the control thread; none waits. */
 	while (atomic_load_explicit(&qp->refs, memory_order_acquire))
@@ -314,6 +340,8 @@ int sv_destroy_qp(struct ibv_qp *ibqp)
 	drop_ring(qp);
 	leave_seat(qp);
 	count_users(qp, -1);
+	if (qp->xrcd)
+		sv_xrc_put(qp->xrcd);
 	if (!ibqp->srq)
 		sv_rq_fini(&qp->own_rq);
 	pthread_mutex_destroy(&ibqp->mutex);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include "common/softverbs/object/qp.h"
 #include "common/softverbs/softverbs.h"
+#include "common/softverbs/verbs/xrc.h"
 #include "common/softverbs/verbs/post.h"
 
 struct sv_draft {
@@ -178,6 +179,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 	wr->wr.ud.remote_qkey = remote_qkey;
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct ibv_send_wr *wr = current(draft_of(ex));
+
+	if (wr)
+		wr->qp_type.xrc.remote_srqn = remote_srqn;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
 	struct sv_draft *draft = draft_of(ex);
@@ -288,6 +297,8 @@ static void set_calls(struct ibv_qp_ex *ex, uint64_t ops)
 		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
 	if (ex->qp_base.qp_type == IBV_QPT_UD)
 		ex->wr_set_ud_addr = wr_set_ud_addr;
+	if (ex->qp_base.qp_type == IBV_QPT_XRC_SEND)
+		ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	ex->wr_set_sge = wr_set_sge;
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;
@@ -313,15 +324,27 @@ static int check_ex(const struct ibv_qp_init_attr_ex *init)
 	return 0;
 }
 
+/* It has a domain, and none of what others have. */
+static struct ibv_qp *new_target(struct ibv_qp_init_attr_ex *init)
+{
+	if (init->comp_mask == IBV_QP_INIT_ATTR_XRCD && init->xrcd)
+		return sv_xrc_new_target(init);
+	errno = EINVAL;
+	return NULL;
+}
+
 struct ibv_qp *sv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
 {
 	/* It begins with the members of struct ibv_qp_init_attr. */
 	struct ibv_qp_init_attr *plain = (struct ibv_qp_init_attr *)(void *)init;
-	int ret = check_ex(init);
 	struct ibv_qp *ibqp;
 	struct sv_qp *qp;
+	int ret;
 
 	(void)context;
+	if (init->qp_type == IBV_QPT_XRC_RECV)
+		return new_target(init);
+	ret = check_ex(init);
 	if (ret) {
 		errno = ret;
 		return NULL;

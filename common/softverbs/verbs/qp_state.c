@@ -17,11 +17,13 @@
 #include "common/softverbs/exec/wait.h"
 #include "common/softverbs/exec/wire.h"
 #include "common/softverbs/object/async.h"
+#include "common/softverbs/object/branch.h"
 #include "common/softverbs/object/qp.h"
 #include "common/softverbs/peer/guest.h"
 #include "common/softverbs/peer/peer.h"
 #include "common/softverbs/softverbs.h"
 #include "common/softverbs/verbs/qp_state.h"
+#include "common/softverbs/verbs/xrc.h"
 
 /* ---- checks ---- */
 
@@ -67,6 +69,24 @@ static const struct transition dgram_transitions[] = {
 	(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |         \
 	 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY)
 
+/* What the two of XRC don't have: a sender serves nobody, a target asks for nothing. */
+#define SENDERS_LACK (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define TARGETS_LACK (IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
+
+static int lacks(const struct sv_qp *qp)
+{
+	switch (qp->ib.qp_type) {
+	case IBV_QPT_UC:
+		return RELIABLE_ATTRS;
+	case IBV_QPT_XRC_SEND:
+		return SENDERS_LACK;
+	case IBV_QPT_XRC_RECV:
+		return TARGETS_LACK;
+	default:
+		return 0;
+	}
+}
+
 /* absent: attributes that this type of queue pair doesn't have. */
 static int check_mask(const struct transition *table, size_t n, enum ibv_qp_state from,
 		      enum ibv_qp_state to, int mask, int absent)
@@ -94,8 +114,7 @@ static int check_transition(const struct sv_qp *qp, enum ibv_qp_state from, enum
 {
 	if (sv_qp_datagram(qp))
 		return check_mask(dgram_transitions, ENTRIES(dgram_transitions), from, to, mask, 0);
-	return check_mask(transitions, ENTRIES(transitions), from, to, mask,
-			  sv_qp_unreliable(qp) ? RELIABLE_ATTRS : 0);
+	return check_mask(transitions, ENTRIES(transitions), from, to, mask, lacks(qp));
 }
 
 static int check_values(const struct ibv_qp_attr *attr, int mask)
@@ -186,10 +205,12 @@ static void set_peer(struct sv_qp *qp, struct sv_peer *peer, uint32_t qpn)
 
 struct sv_peer *sv_qp_detach(struct sv_qp *qp)
 {
-	struct sv_peer *peer = qp->peer;
+	struct sv_peer *peer;
 
 	atomic_store(&qp->ro->dest_qpn, 0);
 	sv_unblock_locked(qp);
+	sv_branch_leave(qp);
+	peer = qp->peer;
 	sv_wire_detach(qp);
 	set_peer(qp, NULL, 0);
 	return peer;
@@ -273,6 +294,8 @@ int sv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	sv_spin_unlock(&qp->sq_lock);
 	if (peer)
 		sv_peer_put(peer);
+	if (!ret && to == IBV_QPS_RESET)
+		sv_xrc_forget(ibqp);
 	if (!ret && to >= IBV_QPS_RTR && to <= IBV_QPS_SQE &&
 	    mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN))
 		sv_guest_push(qp->index);

@@ -5,6 +5,8 @@
 
 #include "common/softverbs/object/qp.h"
 
+/* Of any type that the device has; RC also to a shared receive queue of XRC.  NULL and errno. */
+struct ibv_qp *sv_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *init);
 /* Leaves the peer, which is the caller's to put; sq_lock held. */
 struct sv_peer *sv_qp_detach(struct sv_qp *qp);
 

@@ -36,6 +36,7 @@
 #include "common/softverbs/exec/serve.h"
 #include "common/softverbs/object/channel.h"
 #include "common/softverbs/verbs/start.h"
+#include "common/softverbs/verbs/xrc.h"
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -181,6 +182,7 @@ static int start(struct sv_proc *p)
 	if (listen(p->listener_fd, SOMAXCONN))
 		return errno;
 	sv_attend_start();
+	sv_xrc_start();
 	ret = sv_serve_start(p->listener_fd);
 	return ret ? ret : sv_ctl_start();
 }
