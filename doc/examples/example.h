@@ -110,6 +110,18 @@ static inline uint8_t gid_index(struct ibv_context *context)
 	return 0;
 }
 
+/* The way from the port to an address. */
+static inline void fill_address(struct ibv_ah_attr *attr, struct ibv_context *context,
+				const union ibv_gid *gid, uint16_t lid)
+{
+	attr->port_num = 1;
+	attr->dlid = lid;
+	attr->is_global = 1;
+	attr->grh.dgid = *gid;
+	attr->grh.sgid_index = gid_index(context);
+	attr->grh.hop_limit = 64;
+}
+
 /* Takes a queue pair to ready-to-send, connected to that one. */
 static inline void connect_qp(struct ibv_context *context, struct ibv_qp *qp, uint32_t peer_qpn,
 			      uint16_t peer_lid, const union ibv_gid *peer_gid)
@@ -128,12 +140,7 @@ static inline void connect_qp(struct ibv_context *context, struct ibv_qp *qp, ui
 	attr.dest_qp_num = peer_qpn;
 	attr.max_dest_rd_atomic = 4;
 	attr.min_rnr_timer = 12;
-	attr.ah_attr.port_num = 1;
-	attr.ah_attr.dlid = peer_lid;
-	attr.ah_attr.is_global = 1;
-	attr.ah_attr.grh.dgid = *peer_gid;
-	attr.ah_attr.grh.sgid_index = gid_index(context);
-	attr.ah_attr.grh.hop_limit = 64;
+	fill_address(&attr.ah_attr, context, peer_gid, peer_lid);
 	NEED_0(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
 						IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 						IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));

@@ -43,6 +43,19 @@ says 'message 3: hello 3' channel "$device"
 says 'buffer 0, connection 2: from 2' srq "$device"
 says 'SRQ limit reached' async "$device"
 
+says 'received: it arrives' uc "$device"
+says '32 bytes and a GRH: an answer' datagram "$device"
+says 'a solicited one wakes it' fence "$device"
+grep -q "behind the fence: what was read" "$tmp/out" && grep -q "message doesn't wake" "$tmp/out" ||
+	fail "fence: $(cat "$tmp/out")"
+says 'afterwards: remote access error' windows "$device"
+grep -q "there: through the window" "$tmp/out" && grep -q "names the key" "$tmp/out" ||
+	fail "windows: $(cat "$tmp/out")"
+if [ $soft = 1 ]; then
+	says 'member 2: to all' multicast "$device"
+	says 'to queue 1, by the one target' xrc "$device"
+fi
+
 serve write_string server "$device"
 run write_string "$port" "a string" "$device" || fail "write_string"
 wait_exit "$server"
