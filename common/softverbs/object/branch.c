@@ -304,19 +304,25 @@ bool sv_branch_own_request(struct sv_qp *qp, struct sv_msg *msg)
 
 /* ---- end ---- */
 
-static void tell_end(const struct sv_qp *qp, const struct sv_branch *branch,
-		     void (*own)(uint32_t sender_qpn, uint32_t index))
+static void (*own_part)(uint32_t sender_qpn, uint32_t index);
+
+void sv_branch_on_part(void (*part)(uint32_t sender_qpn, uint32_t index))
+{
+	own_part = part;
+}
+
+static void tell_end(const struct sv_qp *qp, const struct sv_branch *branch)
 {
 	struct sv_msg msg = { .type = SV_MSG_PART, .src_qpn = qp->qpn,
 			      .index = sv_qpn_index(branch->qpn) };
 
 	if (branch->peer->self)
-		own(qp->qpn, sv_qpn_index(branch->qpn));
+		own_part(qp->qpn, sv_qpn_index(branch->qpn));
 	else if (sv_peer_up(branch->peer))
 		sv_peer_ask(branch->peer, &msg); /* unheard, it ends with the link */
 }
 
-void sv_branch_forget(struct sv_qp *qp, void (*own)(uint32_t sender_qpn, uint32_t index))
+void sv_branch_forget(struct sv_qp *qp)
 {
 	struct sv_branches *b;
 
@@ -326,7 +332,7 @@ void sv_branch_forget(struct sv_qp *qp, void (*own)(uint32_t sender_qpn, uint32_
 	sv_spin_unlock(&qp->sq_lock);
 	for (uint32_t i = 0; b && i < b->n; i++) {
 		if (b->all[i]->state == SV_BRANCH_JOINED)
-			tell_end(qp, b->all[i], own);
+			tell_end(qp, b->all[i]);
 		drop(b->all[i]);
 	}
 	free(b);

@@ -49,8 +49,9 @@ void sv_branch_leave(struct sv_qp *qp);
 void sv_branch_answered(const struct sv_msg *msg);
 /* No lock held.  A request to this process itself that nobody has answered; false: none. */
 bool sv_branch_own_request(struct sv_qp *qp, struct sv_msg *msg);
-/* No lock held.  All branches end.  own(): of those to this process itself, whose queue pair it
- * is told; others are told by message. */
-void sv_branch_forget(struct sv_qp *qp, void (*own)(uint32_t sender_qpn, uint32_t index));
+/* No lock held.  All branches end; a queue pair of another type has none. */
+void sv_branch_forget(struct sv_qp *qp);
+/* Who ends the queue pair of a branch to this process itself; before there is any. */
+void sv_branch_on_part(void (*part)(uint32_t sender_qpn, uint32_t index));
 
 #endif

@@ -134,7 +134,7 @@ struct sv_qp {
 
 	/* XRC_SEND: where it sends to; object/branch.h.  Under sq_lock. */
 	struct sv_branches *branches;
-	struct ibv_xrcd *xrcd; /* XRC_RECV */
+	_Atomic unsigned int *domain_users; /* XRC_RECV: it is one of them */
 	bool hidden; /* made for a branch: the program doesn't know it */
 
 	/* Sending into the peer's ring; under sq_lock. */

@@ -27,12 +27,12 @@
 #include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/exec/exec.h"
 #include "common/softverbs/object/async.h"
+#include "common/softverbs/object/branch.h"
 #include "common/softverbs/object/mr.h"
 #include "common/softverbs/object/qp.h"
 #include "common/softverbs/peer/peer.h"
 #include "common/softverbs/softverbs.h"
 #include "common/softverbs/verbs/qp_state.h"
-#include "common/softverbs/verbs/xrc.h"
 
 #define LINGER_STEP_NS 200000u
 #define LINGER_NS 1000000000u
@@ -322,7 +322,7 @@ int sv_destroy_qp(struct ibv_qp *ibqp)
 	if (sv_qp_datagram(qp))
 		linger(qp);
 	peer = hide(qp);
-	sv_xrc_forget(ibqp);
+	sv_branch_forget(qp);
 	/* acquire: partner sv_qp_put().  Holders are threads of this process in
 	 * the middle of a poll or of the control thread; none waits. */
 	while (atomic_load_explicit(&qp->refs, memory_order_acquire))
@@ -340,8 +340,8 @@ int sv_destroy_qp(struct ibv_qp *ibqp)
 	drop_ring(qp);
 	leave_seat(qp);
 	count_users(qp, -1);
-	if (qp->xrcd)
-		sv_xrc_put(qp->xrcd);
+	if (qp->domain_users)
+		atomic_fetch_sub(qp->domain_users, 1);
 	if (!ibqp->srq)
 		sv_rq_fini(&qp->own_rq);
 	pthread_mutex_destroy(&ibqp->mutex);

@@ -23,7 +23,6 @@
 #include "common/softverbs/peer/peer.h"
 #include "common/softverbs/softverbs.h"
 #include "common/softverbs/verbs/qp_state.h"
-#include "common/softverbs/verbs/xrc.h"
 
 /* ---- checks ---- */
 
@@ -295,7 +294,7 @@ int sv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (peer)
 		sv_peer_put(peer);
 	if (!ret && to == IBV_QPS_RESET)
-		sv_xrc_forget(ibqp);
+		sv_branch_forget(qp);
 	if (!ret && to >= IBV_QPS_RTR && to <= IBV_QPS_SQE &&
 	    mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_DEST_QPN))
 		sv_guest_push(qp->index);

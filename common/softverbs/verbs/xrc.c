@@ -365,21 +365,10 @@ struct ibv_qp *sv_xrc_new_target(struct ibv_qp_init_attr_ex *init)
 
 	if (!qp)
 		return NULL;
-	sv_qp_of(qp)->xrcd = init->xrcd;
+	sv_qp_of(qp)->domain_users = &xrcd->users;
 	atomic_store(&sv_qp_of(qp)->ro->domain, xrcd->id);
 	atomic_fetch_add(&xrcd->users, 1);
 	return qp;
-}
-
-void sv_xrc_put(struct ibv_xrcd *xrcd)
-{
-	atomic_fetch_sub(&xrcd_of(xrcd)->users, 1);
-}
-
-void sv_xrc_forget(struct ibv_qp *ibqp)
-{
-	if (ibqp->qp_type == IBV_QPT_XRC_SEND)
-		sv_branch_forget(sv_qp_of(ibqp), part);
 }
 
 static void all_part(uint32_t slot)
@@ -395,4 +384,5 @@ void sv_xrc_start(void)
 	pthread_mutex_init(&lock, NULL); /* in a forked child, both are the parent's */
 	joints = NULL;
 	sv_serve_on_join(&hooks);
+	sv_branch_on_part(part);
 }

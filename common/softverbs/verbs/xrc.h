@@ -15,10 +15,6 @@ struct ibv_srq *sv_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 int sv_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 /* An XRC_RECV queue pair; NULL and errno. */
 struct ibv_qp *sv_xrc_new_target(struct ibv_qp_init_attr_ex *init);
-/* The end of one. */
-void sv_xrc_put(struct ibv_xrcd *xrcd);
-/* A queue pair of any type has left its peer for good, or ends.  No lock held. */
-void sv_xrc_forget(struct ibv_qp *ibqp);
 /* Before the device is seen by others. */
 void sv_xrc_start(void);
 
