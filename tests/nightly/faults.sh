@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# tests/nightly/check with a list of its own: what passes, fails, hangs and is skipped is told so, and what
+# hangs is ended with all that it started; it goes on where it was; a commit without all of it is not
+# good; the result says what is known; figures of it come into a page.
+. "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+requires python3 git
+nightly=$KVD_SOURCE/tests/nightly
+tree=$tmp/tree steps=$tmp/steps
+export nap=$((2000000 + $$)) # one that nobody else takes
+
+mkdir -p "$tree/tests" "$tree/doc"
+cp "$KVD_SOURCE/tests/must" "$tree/tests/must"
+echo "skip nightly allowed it is*" >>"$tree/tests/must"
+cp "$nightly/steps" "$tmp/real"
+cat >"$steps" <<'END'
+# a comment
+good       1     echo "READs per GET, warm            1.0000  <= 1.02       ok"; echo run >>runs
+bad        1     echo "no such thing"; test -e mended
+hangs      0.02  trap '' TERM; (set -m; sleep "$nap" & wait) & echo begun; sleep "$nap"
+skipped    1     echo "it is Monday"; exit 77
+allowed    1     echo "it is Monday"; exit 77
+END
+in_tree() { git -C "$tree" -c user.name=t -c user.email=t@t "$@"; }
+printf '/runs\n/mended\n/build\n/doc/nightly.jsonl\n' >"$tree/.gitignore"
+in_tree init -q && in_tree add . && in_tree commit -q -m one || fail "git"
+
+# look STATUS ARG...: what it says in $tmp/said.
+look() {
+	local rc=0 want=$1
+	KVD_NIGHTLY_GRACE_S=1 KVD_SOURCE=$tree timeout 100 python3 "$nightly/check" --steps "$steps" "${@:2}" >"$tmp/said" 2>&1 || rc=$?
+	[ $rc = "$want" ] || { cat "$tmp/said"; fail "$*: status $rc, not $want"; }
+}
+said() { grep -qE -e "$1" "$tmp/said" || { cat "$tmp/said"; fail "doesn't say: $1"; }; }
+runs() { [ "$(wc -l <"$tree/runs")" = "$1" ] || fail "$2: it ran $(wc -l <"$tree/runs") times, not $1"; }
+naps() { pgrep -f "^sleep $nap\$"; }
+
+look 1
+said '^PASS: good '
+said '^FAIL: bad .*: no such thing'
+said '^FAIL: hangs \([1-9] s\): not over after 1 s'
+said "^SKIP: skipped .*: it is Monday .which tests/must doesn't allow"
+said '^SKIP: allowed .*: it is Monday$'
+said '^2 of 5 steps have passed on [0-9a-f]{12}, not bad hangs skipped$'
+runs 1 "the first time"
+! naps || fail "what hangs goes on"
+
+# It goes on: what has passed stays, what failed is tried again, by its name alone.
+touch "$tree/mended"
+look 0 good bad
+said '^# good has passed on this commit'
+said '^PASS: bad '
+runs 1 "passed already"
+look 0 --again good
+runs 2 "--again"
+look 2 nothing; said 'no step is called nothing'
+look 0 --list; said '^hangs +0.02 min  timeout'
+
+# The result.
+look 1 --result "$tree/doc/nightly.jsonl"
+said '3 of 5 steps have passed'
+python3 - "$tree/doc/nightly.jsonl" "$(in_tree rev-parse HEAD)" <<'END' || fail "the result"
+import json, sys
+head, *steps = map(json.loads, open(sys.argv[1], encoding="utf-8"))
+assert head["commit"] == sys.argv[2] and head["cores"] > 0, head
+assert [s["result"] for s in steps] == ["pass", "pass", "timeout", "skip", "skip"], steps
+assert steps[0]["figures"] == [["READs per GET, warm", "1.0000", "<= 1.02", "ok"]], steps[0]
+assert all(s["seconds"] >= 0 for s in steps)
+END
+
+# Figures of it in a page: what was there stays where nothing is known.
+engine='{"step": "engine", "result": "pass", "seconds": 1, "load": 0.5, "figures": [["READs per GET", "1.0000", "<= 1.02", "ok"], ["PUT p50", "1.31", "<= 1.3", "MISSED"]]}'
+printf '{"commit": "%040d", "date": "2026-01-02T03:04:05Z", "cores": 2}\n%s\n' 7 "$engine" >"$tmp/result"
+printf '%s\n' before '<!-- nightly: engine -->' old '<!-- nightly: end -->' '<!-- nightly: sizes -->' kept '<!-- nightly: end -->' >"$tmp/page"
+python3 "$nightly/figures" "$tmp/result" "$tmp/page" >"$tmp/said" 2>&1 || { cat "$tmp/said"; fail "figures"; }
+grep -qxF '| READs per GET | 1.0000 | <= 1.02 |' "$tmp/page" || { cat "$tmp/page"; fail "no row of the engine"; }
+grep -qxF '| PUT p50 | **1.31** | <= 1.3 |' "$tmp/page" || { cat "$tmp/page"; fail "a goal that is missed is not seen"; }
+grep -qx kept "$tmp/page" && ! grep -qx old "$tmp/page" && grep -q 'load average of 0.5' "$tmp/page" || { cat "$tmp/page"; fail "the page"; }
+python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" || fail "the page is not what it was made"
+sed -i 's/1\.0000/0.9000/' "$tmp/page"
+! python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" >"$tmp/said" || fail "a figure made by hand is not seen"
+
+# A tree with changes has no commit; another commit begins anew.
+echo more >>"$tree/tests/must"
+look 2 good; said 'commit them first'
+in_tree commit -q -a -m two
+look 0 good
+runs 3 "another commit"
+
+# Nobody's list.
+echo 'good 1 true' >>"$steps"; look 2; said 'there is a step good already'
+echo 'Bad' >"$steps"; look 2; said 'not NAME MINUTES COMMAND'
+# And the real one: each command's program is there, and each target of make.
+steps=$tmp/real
+look 0 --list
+[ "$(wc -l <"$tmp/said")" -ge 30 ] || fail "the list is short"
+for program in $(grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' "$tmp/real" | sort -u); do
+	[ -x "$KVD_SOURCE/$program" ] || fail "tests/nightly/steps: there is no $program"
+done
+for target in $(grep -v '^#' "$tmp/real" | grep -oE '(check|bench)-[a-z]+' | sort -u); do
+	grep -q "^$target:" "$KVD_SOURCE/Makefile.am" || fail "tests/nightly/steps: there is no target $target"
+done
