@@ -10,9 +10,9 @@ tree=$tmp/tree steps=$tmp/steps
 export nap=$((2000000 + $$)) # one that nobody else takes
 
 mkdir -p "$tree/tests" "$tree/doc"
-cp "$KVD_SOURCE/tests/must" "$tree/tests/must"
+cat "$KVD_SOURCE/tests/must" >"$tree/tests/must"
 echo "skip nightly allowed it is*" >>"$tree/tests/must"
-cp "$nightly/steps" "$tmp/real"
+cat "$nightly/steps" >"$tmp/real"
 cat >"$steps" <<'END'
 # a comment
 good       1     echo "READs per GET, warm            1.0000  <= 1.02       ok"; echo run >>runs
@@ -87,8 +87,12 @@ in_tree commit -q -a -m two
 look 0 good
 runs 3 "another commit"
 
+# A commit in the middle: what comes behind is none of it.
+printf '%s\n' 'moves 1 git -c user.name=t -c user.email=t@t commit -q --allow-empty -m three' 'behind 1 true' >"$steps"
+look 2; said '^PASS: moves'; said 'of another commit by now'
+
 # Nobody's list.
-echo 'good 1 true' >>"$steps"; look 2; said 'there is a step good already'
+echo 'moves 1 true' >>"$steps"; look 2; said 'there is a step moves already'
 echo 'Bad' >"$steps"; look 2; said 'not NAME MINUTES COMMAND'
 # And the real one: each command's program is there, and each target of make.
 steps=$tmp/real
