@@ -33,6 +33,14 @@ void grant_told(struct grant *g, unsigned left_ms, uint64_t asked_ns)
 	refresh(g);
 }
 
+uint64_t grant_look_at_clock_ns(struct grant *g)
+{
+	uint64_t now_ns = ticks_clock_ns(&g->ticks);
+
+	ticks_trust(&g->ticks, now_ns, g->fresh_ns);
+	return now_ns;
+}
+
 bool grant_look_is_due(const struct grant *g, uint64_t now_ns)
 {
 	return !g->looking_ns && now_ns >= g->look_ns;

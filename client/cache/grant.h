@@ -11,6 +11,7 @@
 #ifndef CLIENT_CACHE_GRANT_H
 #define CLIENT_CACHE_GRANT_H
 
+#include "client/cache/ticks.h"
 #include "common/clock.h"
 #include "common/layout.h"
 #include "common/lease.h"
@@ -26,6 +27,7 @@ struct grant {
 	uint64_t look_ns;    /* when the next look is due */
 	uint64_t looking_ns; /* since when one is out; 0: none is */
 	uint64_t fresh_ns;   /* until then the lease is good, and no look is due */
+	struct ticks ticks;  /* before fresh_ns, without a look at the clock */
 };
 
 /* A connection begins: with a kvd of no cluster; with one of a cluster, which is primary of that
@@ -54,10 +56,13 @@ static inline uint64_t grant_reign(const struct grant *grant)
 	return grant->lease.reign;
 }
 
-/* Whether what was READ surely counts, and no look is due.  now_ns: when it was complete. */
-static inline bool grant_is_fresh(const struct grant *grant, uint64_t reign, uint64_t now_ns)
+/* When what was READ was complete.  Until fresh_ns grant_is_fresh() goes by it. */
+uint64_t grant_look_at_clock_ns(struct grant *grant);
+
+/* Whether what was READ surely counts, and no look is due.  Asked when it is complete. */
+static inline bool grant_is_fresh(const struct grant *grant, uint64_t reign)
 {
-	return now_ns < grant->fresh_ns && reign == grant->lease.reign;
+	return ticks_is_near(&grant->ticks) && reign == grant->lease.reign;
 }
 
 /* Whether it counts. */

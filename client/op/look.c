@@ -3,9 +3,10 @@
 
 #include "client/op/post.h"
 
-bool look_again(struct engine *e, uint64_t reign, uint64_t now_ns)
+bool look_again(struct engine *e, uint64_t reign)
 {
 	struct grant *g = &e->table.grant;
+	uint64_t now_ns = grant_look_at_clock_ns(g);
 
 	if (grant_look_is_due(g, now_ns) && engine_room(e)) {
 		grant_looks(g, now_ns);

@@ -16,7 +16,7 @@
 #define LOOK_INDEX 0xffffu /* in the place of an operation's, in a wr_id */
 
 /* As below, where the lease is not fresh. */
-bool look_again(struct engine *e, uint64_t reign, uint64_t now_ns);
+bool look_again(struct engine *e, uint64_t reign);
 /* The completion of a look. */
 void look_seen(struct engine *e);
 
@@ -26,9 +26,7 @@ void look_seen(struct engine *e);
  */
 static inline bool look_counts(struct engine *e, uint64_t reign)
 {
-	uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
-
-	return grant_is_fresh(&e->table.grant, reign, now_ns) || look_again(e, reign, now_ns);
+	return grant_is_fresh(&e->table.grant, reign) || look_again(e, reign);
 }
 
 #endif
