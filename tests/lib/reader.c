@@ -253,9 +253,9 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 }
 
 /* Its kvd is of no cluster. */
-bool look_again(struct engine *e, uint64_t reign, uint64_t now_ns)
+bool look_again(struct engine *e, uint64_t reign)
 {
-	(void)e, (void)reign, (void)now_ns;
+	(void)e, (void)reign;
 	die("a lease is looked for");
 	return false;
 }

@@ -25,7 +25,8 @@
 
 /* What belongs to the cluster's threads has the numbers of enum member_message_kind. */
 enum link_kind {
-	LINK_HEARTBEAT = 1, /* one struct link_pulse */
+	LINK_HEARTBEAT = 1, /* one struct link_pulse; then, before it hands over, a uint64_t: the
+			     * incarnation of who is next, which an older member passes over */
 	LINK_PROMISE,       /* one struct link_pulse; `visible` is 0 */
 	LINK_OPEN,          /* struct link_entry, without fates */
 	LINK_BEGIN,         /* the same, with fates */

@@ -97,6 +97,14 @@ static void refuse(struct member *m, const struct config_member *to, struct memb
 		    actions);
 }
 
+/* Who takes over says that its workers know; a question that came before that has no answer. */
+static void ask_again(struct member *m, uint64_t now_ns, const struct member_message *msg,
+		      struct member_actions *actions)
+{
+	if (!msg->number && m->state == MEMBER_BACKING && m->asked && !m->epoch_order)
+		ask(m, now_ns, actions);
+}
+
 static void heartbeat(struct member *m, uint64_t now_ns, const struct config_member *from,
 		      const struct member_message *msg, struct member_actions *actions)
 {
@@ -115,7 +123,9 @@ static void heartbeat(struct member *m, uint64_t now_ns, const struct config_mem
 		return;
 	m->heard_ns = now_ns;
 	m->is_gone = false;
+	m->is_next = msg->next && msg->next == m->self.incarnation && m->state == MEMBER_BACKING;
 	promise(m, msg->number, now_ns, from, actions);
+	ask_again(m, now_ns, msg, actions);
 	if (!msg->visible)
 		return;
 	a = member_act(actions, MEMBER_VISIBLE);

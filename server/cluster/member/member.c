@@ -86,7 +86,7 @@ void member_config(struct member *m, uint64_t now_ns, const struct config *c,
 	m->suspects = false;
 	m->known = *c;
 	m->write_ns = 0;
-	m->is_forced = false;
+	m->is_forced = m->is_next = false;
 	member_give_up_joiner(m, NULL);
 	member_seat_peers(m, now_ns);
 	int mine = config_find(c, &m->self);
@@ -217,6 +217,7 @@ void member_obeyed(struct member *m, uint64_t order, uint64_t now_ns,
 		member_serve(m, actions);
 	} else if (order == m->epoch_order && member_is_primary(m)) {
 		m->epoch_order = 0;
+		m->round.raised_ns = 0; /* the others may ask now */
 	} else {
 		member_obeyed_backup(m, order, now_ns, actions);
 		if (m->state == MEMBER_SEALED && m->is_forced && !m->seal_order)

@@ -24,6 +24,7 @@ struct member_message {
 	uint64_t from, to; /* incarnations; `to` of a JOIN: 0 */
 	uint64_t number;
 	uint64_t visible;  /* HEARTBEAT: all records up to this number are; 0: not known */
+	uint64_t next;     /* HEARTBEAT: the incarnation that is to be primary; 0: none */
 };
 
 #endif

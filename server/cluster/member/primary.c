@@ -85,11 +85,20 @@ void member_settled(struct member *m, uint64_t epoch, uint64_t now_ns,
 }
 
 /* ------------------------------------------------------------------- rounds */
+/* Whom it is handed to; 0: nobody. */
+static uint64_t successor(const struct member *m)
+{
+	for (unsigned i = 1; m->state == MEMBER_LEAVING && i < m->known.count; i++)
+		if (!strcmp(m->known.set[i].name, m->wanted))
+			return m->known.set[i].incarnation;
+	return 0;
+}
+
 static void send_heartbeats(struct member *m, uint64_t number, uint64_t visible,
 			    struct member_actions *actions)
 {
 	const struct member_message msg = { .kind = MEMBER_HEARTBEAT, .number = number,
-					    .visible = visible };
+					    .visible = visible, .next = successor(m) };
 
 	for (unsigned i = 0; i < MEMBER_PEERS_MAX; i++)
 		if (m->peers[i].id.name[0])
@@ -173,6 +182,7 @@ bool member_promote(struct member *m, const char *name, uint64_t now_ns)
 		return false;
 	strcpy(m->wanted, name);
 	m->state = MEMBER_LEAVING;
+	m->round.raised_ns = 0; /* it is told at once */
 	round_hide(&m->round, now_ns);
 	return true;
 }

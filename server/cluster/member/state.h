@@ -61,6 +61,7 @@ struct member {
 	uint64_t asked, asked_ns; /* the latest question, OPEN, until it is answered; 0: none */
 	uint64_t begun;    /* the one whose answer is followed */
 	bool is_ready;     /* it said BEGUN */
+	bool is_next;      /* its primary is about to hand over to it */
 
 	/* Orders that are not obeyed yet; 0: none. */
 	uint64_t epoch_order, seal_order, resolve_order, hold_order, serve_order;

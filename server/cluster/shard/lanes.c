@@ -107,6 +107,17 @@ static void need(struct shard *s, const char *name)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/*
+ * Before its workers are of the epoch a primary can't answer what it is asked at once.  Who is next
+ * connects while the leases of the last one run out: changes don't wait for that.
+ */
+static bool may_ask(const struct shard *s)
+{
+	const struct member *m = &s->member;
+
+	return member_is_primary(m) ? !m->epoch_order : m->is_next;
+}
+
 /* The workers end theirs by themselves; then its place is another's. */
 static void let_go(struct shard *s, struct lanes *l)
 {
@@ -137,10 +148,7 @@ void lanes_keep(struct shard *s, uint64_t now_ns)
 			let_go(s, l);
 			continue;
 		}
-		/* Before its workers are of the epoch it can't answer what it is asked at once. */
-		if (!member_is_primary(&s->member) || s->member.epoch_order)
-			continue;
-		for (unsigned lane = 0; lane <= s->options.worker_count; lane++)
+		for (unsigned lane = 0; may_ask(s) && lane <= s->options.worker_count; lane++)
 			ask(s, l, lane, now_ns);
 	}
 }

@@ -64,6 +64,8 @@ static void put_body(struct shard *s, struct link_writer *w, const struct member
 
 	if (m->kind == MEMBER_HEARTBEAT || m->kind == MEMBER_PROMISE)
 		link_put_pulse(w, &pulse);
+	if (m->kind == MEMBER_HEARTBEAT && m->next)
+		link_put_number(w, m->next);
 	else if (m->kind == MEMBER_OPEN)
 		replica_put_question(s->replica, w);
 }
@@ -110,6 +112,7 @@ static bool take(struct member_message *m, struct link_reader *r)
 {
 	const struct link_header *h = r->header;
 	const struct link_pulse *pulse;
+	const uint64_t *next;
 
 	*m = (struct member_message){ .kind = (enum member_message_kind)h->kind, .epoch = h->epoch,
 				      .from = h->from, .to = h->to, .number = h->number };
@@ -120,6 +123,9 @@ static bool take(struct member_message *m, struct link_reader *r)
 	pulse = link_next_pulse(r);
 	if (pulse)
 		m->visible = pulse->visible;
+	next = m->kind == MEMBER_HEARTBEAT ? link_next_number(r) : NULL;
+	if (next)
+		m->next = *next;
 	return pulse;
 }
 

@@ -305,6 +305,8 @@ static void test_promote(void **state)
 	assert_int_equal(m.state, MEMBER_LEAVING);
 	assert_int_equal(member_left_ns(&m, now), 0);
 	assert_true(member_may_answer(&m, now));
+	tick(0);
+	assert_int_equal(sends(MEMBER_HEARTBEAT, "c")->next, C); /* it may connect meanwhile */
 	keep_c(50);
 	tick(LEASE_NS / MS - 51);
 	assert_null(wants(MEMBER_HOLD));
@@ -319,6 +321,42 @@ static void test_promote(void **state)
 	assert_true(c->is_handed);
 	assert_int_equal(c->reign, 3);
 	assert_false(member_may_answer(&m, now));
+}
+
+/* Of two backups the one that is named connects, until another epoch. */
+static void test_next(void **state)
+{
+	struct member_message msg = { .kind = MEMBER_HEARTBEAT, .number = 5, .next = C };
+
+	(void)state;
+	back();
+	hear("a", A, msg);
+	assert_false(m.is_next);
+	msg.next = B;
+	hear("a", A, msg);
+	assert_true(m.is_next);
+	read_config(config(2, 1, 1, "ab"));
+	assert_false(m.is_next);
+}
+
+/* Who takes over has its workers told, and says so; who asked too early asks again. */
+static void test_asked_too_early(void **state)
+{
+	const struct member_message early = { .kind = MEMBER_HEARTBEAT };
+
+	(void)state;
+	take_over();
+	tick(0);
+	assert_non_null(sends(MEMBER_HEARTBEAT, "c"));
+	tick(1);
+	assert_null(sends(MEMBER_HEARTBEAT, "c"));
+	obey(m.epoch_order);
+	tick(0);
+	assert_non_null(sends(MEMBER_HEARTBEAT, "c"));
+	back();
+	assert_non_null(sends(MEMBER_OPEN, "a"));
+	hear("a", A, early);
+	assert_non_null(sends(MEMBER_OPEN, "a"));
 }
 
 /* By command: the next configuration says who, and has the others. */
@@ -550,6 +588,8 @@ int main(void)
 		cmocka_unit_test(test_handed),
 		cmocka_unit_test(test_unknown_outcome),
 		cmocka_unit_test(test_promote),
+		cmocka_unit_test(test_next),
+		cmocka_unit_test(test_asked_too_early),
 		cmocka_unit_test(test_remove),
 		cmocka_unit_test(test_force),
 		cmocka_unit_test(test_a_joiner),
