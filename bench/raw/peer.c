@@ -166,11 +166,11 @@ static int send_message(struct peer *p, uint32_t bytes, bool with_imm)
 }
 
 /* 0, or not: one of the others is gone, and so is what the client asked for. */
-static int forward(struct peer *p)
+static int forward(struct peer *p, uint32_t messages)
 {
 	struct err err = { "" };
 
-	if (rawrelay_forward(&p->relay, &err) == 0)
+	if (rawrelay_forward(&p->relay, messages, &err) == 0)
 		return 0;
 	fprintf(stderr, "kvbench: %s\n", err.text);
 	p->gave_up = true;
@@ -184,9 +184,7 @@ static int received(struct peer *p, const struct ibv_wc *wc)
 	int rc = 0;
 
 	p->received++;
-	if (p->mode == RAWEND_RELAY)
-		rc = forward(p);
-	if (rc == 0 && (p->mode == RAWEND_ECHO || p->mode == RAWEND_RELAY))
+	if (p->mode == RAWEND_ECHO || p->mode == RAWEND_RELAY)
 		rc = send_message(p, answer_bytes, with_imm);
 	if (rc == 0)
 		rc = rawend_post_receive(&p->end);
@@ -200,10 +198,16 @@ static int take_completions(struct peer *p)
 {
 	struct ibv_wc wc[BATCH];
 	int n = ibv_poll_cq(p->end.cq, BATCH, wc);
+	uint32_t messages = 0;
 
 	for (int i = 0; i < n; i++) {
 		if (wc[i].status != IBV_WC_SUCCESS)
 			return -1;
+		messages += (wc[i].opcode & IBV_WC_RECV) != 0;
+	}
+	if (p->mode == RAWEND_RELAY && messages > 0 && forward(p, messages) != 0)
+		return -1;
+	for (int i = 0; i < n; i++) {
 		if ((wc[i].opcode & IBV_WC_RECV) && received(p, &wc[i]) != 0)
 			return -1;
 	}

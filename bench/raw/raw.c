@@ -19,7 +19,8 @@
 #define LINE_BYTES 64u
 #define WC_BATCH 64
 #define WARMUP 100u
-#define RECEIVES 16u
+#define EXCHANGES_MAX 32u /* under way */
+#define RECEIVES EXCHANGES_MAX
 
 const char *const raw_names[RAW_OPS + 1] = {
 	[RAW_READ] = "READ",
@@ -261,6 +262,30 @@ static int measure_rate(struct raw *r, struct raw_figure *figure, struct err *er
 	return 0;
 }
 
+/* So many are under way all the time, on the connection of the latencies: another one would have to
+ * be made by all of them, who may spin. */
+static int measure_exchanges(struct raw *r, struct raw_figure *figure, struct err *err)
+{
+	const struct raw_config *c = r->config;
+	uint32_t depth = c->depth < EXCHANGES_MAX ? c->depth : EXCHANGES_MAX;
+	uint64_t begin = stopwatch_ns(), now = begin, end = begin + (uint64_t)(c->seconds * 1e9);
+	uint64_t before = r->posted, answered = before;
+
+	while (now < end) {
+		uint32_t messages = 0;
+		while (r->posted < answered + depth) {
+			if (post(r, 1, c->signal, err) < 0)
+				return -1;
+		}
+		if (take(r, &messages, err) < 0)
+			return -1;
+		answered += messages;
+		now = stopwatch_ns();
+	}
+	figure->per_second = (double)(answered - before) * 1e9 / (double)(now - begin);
+	return 0;
+}
+
 /* Of an exchange: more may be gone than the peer. */
 static int explain(const struct raw *r, int rc, struct err *err)
 {
@@ -281,6 +306,8 @@ static int measure(struct raw *r, struct raw_figure *figure, struct err *err)
 	rc = raw_connect(r, latency_mode(r->op), err);
 	if (rc == 0)
 		rc = measure_latency(r, figure, err);
+	if (rc == 0 && r->op == RAW_EXCHANGE)
+		rc = measure_exchanges(r, figure, err);
 	rawend_clear(&r->end);
 	if (rc < 0 || r->op == RAW_EXCHANGE)
 		return explain(r, rc, err);

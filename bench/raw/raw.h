@@ -58,8 +58,9 @@ struct raw_figure {
  * long, for EXCHANGE that of the peer's answer.  Addresses are random in the region, at
  * multiples of 64.
  *
- * The rate is one way for SEND: the peer takes messages and gives credits.  EXCHANGE has
- * none: a peer has one at a time.  0, or -1 with err.
+ * The rate is one way for SEND: the peer takes messages and gives credits.  Of EXCHANGE `depth`
+ * are under way, 32 at the most; the peer forwards as one message what it finds at once.  0, or
+ * -1 with err.
  */
 int raw_measure(const struct raw_config *config, enum raw_op op, uint64_t bytes,
 		struct raw_figure *figure, struct err *err);

@@ -3,7 +3,8 @@
  * relay.h -- the middle of an exchange: a peer's connections with others, to which it forwards
  * what its client sends.
  *
- * A relay is of one thread, the peer's.  It has one exchange at a time.
+ * A relay is of one thread, the peer's.  What it is sent at once it forwards as one message, and
+ * waits for that: so a member of a cluster does, too.
  */
 #ifndef BENCH_RAW_RELAY_H
 #define BENCH_RAW_RELAY_H
@@ -23,7 +24,7 @@ struct rawrelay_to {
 struct rawrelay {
 	struct rawrelay_to to;
 	struct rawend ends[RAWRELAY_MAX];
-	uint32_t record_bytes;
+	uint32_t record_bytes, batch; /* records that may go as one message */
 	uint64_t sent;
 };
 
@@ -33,9 +34,9 @@ bool rawrelay_may(const struct rawrelay *r, const struct rawend_legs *legs);
  * rawrelay_clear() in either case. */
 int rawrelay_connect(struct rawrelay *r, struct device *device, const struct rawend_hello *hello,
 		     struct err *err);
-/* Sends a message to all of them, then waits for the answers of all.  0, or -1 with err: one
- * did not answer within RAWRELAY_TIMEOUT_MS, or is gone. */
-int rawrelay_forward(struct rawrelay *r, struct err *err);
+/* Sends that many records to all of them, then waits for the answers of all.  0, or -1 with err:
+ * one did not answer within RAWRELAY_TIMEOUT_MS, or is gone. */
+int rawrelay_forward(struct rawrelay *r, uint32_t records, struct err *err);
 /* Ends its connections. */
 void rawrelay_clear(struct rawrelay *r);
 
