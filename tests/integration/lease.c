@@ -118,7 +118,7 @@ static int header(void)
 	struct grant *g = &e->table.grant;
 
 	grant_begin(g, 0);
-	look_again(e, 0, clock_read_ns(CLOCK_BOOTTIME));
+	look_again(e, 0);
 	while (g->looking_ns && !e->health.broken)
 		engine_take(e);
 	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", e->look->reign, e->look->a, e->look->g);
