@@ -198,9 +198,6 @@ static int choose_listen(const struct server *s, struct addr *listen, struct err
 	addr_set_port(listen, 0);
 	if (s->options->cluster_listen && addr_parse(listen, s->options->cluster_listen, err))
 		return -1;
-	if (s->durable && !strcmp(strrchr(listen->text, ':'), ":0"))
-		return err_set(err, -1, "--data-dir with --cluster: give --cluster-listen ADDR:PORT, by which the "
-			       "others know this member again when it was restarted");
 	return 0;
 }
 

@@ -152,9 +152,24 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 	add_cluster(table, o);
 }
 
+/* A member with a disk has an address of its own, which is the same after a restart. */
+static int check_cluster_listen(const struct options *o, struct err *err)
+{
+	struct addr addr;
+
+	if (o->cluster_listen && addr_parse(&addr, o->cluster_listen, err))
+		return -1;
+	if (o->durable.dir &&
+	    (!o->cluster_listen || !strcmp(strrchr(addr.text, ':'), ":0")))
+		return err_set(err, -1, "--data-dir with --cluster: give --cluster-listen ADDR:PORT, by which the "
+			       "others know this member again when it was restarted");
+	return 0;
+}
+
 /* What a member of a cluster can't be yet. */
 static int settle_cluster(const struct options *o, char *error, size_t error_bytes)
 {
+	struct err err;
 	const char *with = !o->cluster ? NULL :
 			   o->evict ? "--evict" : o->namespace_list.count ? "--namespace" : NULL;
 
@@ -165,6 +180,8 @@ static int settle_cluster(const struct options *o, char *error, size_t error_byt
 		snprintf(error, error_bytes, "--cluster: give the cluster's key (--cluster-key FILE)");
 	else if (with)
 		snprintf(error, error_bytes, "--cluster and %s exclude each other, for now", with);
+	else if (o->cluster && check_cluster_listen(o, &err))
+		snprintf(error, error_bytes, "%s", err.text);
 	else
 		return 0;
 	return -1;

@@ -169,7 +169,7 @@ static int run_once(struct store_worker *w, struct txn_key *keys, unsigned count
 	if (!count || count > LAYOUT_TXN_KEYS_MAX || has_twins(&t))
 		return WIRE_EINVALID;
 	sort_stripes(&t);
-	if (w->commits >= STORE_COMMITS_MAX || !mark(&t))
+	if (commits_are_full(w) || !mark(&t))
 		return STORE_ASIDE;
 	find_old(&t);
 	dma_fence();

@@ -24,7 +24,14 @@ void replica_forget_write(struct replica_write *d)
 		free((void *)(uintptr_t)d->notes[i].bytes);
 		free(d->values[i]);
 	}
+	d->store->commit_bytes -= d->kept_bytes;
 	free(d);
+}
+
+static void keep(struct replica_write *d, uint64_t bytes)
+{
+	d->kept_bytes += bytes;
+	d->store->commit_bytes += bytes;
 }
 
 static struct replica_write *new_write(struct replica_worker *w, enum write_kind kind,
@@ -35,6 +42,7 @@ static struct replica_write *new_write(struct replica_worker *w, enum write_kind
 	if (!d)
 		return NULL;
 	d->kind = kind;
+	d->store = w->store;
 	d->reign = base->reign;
 	d->number = base->number;
 	d->base = (struct record){ .count = base->count, .stripes = d->stripes };
@@ -104,6 +112,7 @@ static bool put_note(struct replica_write *d, uint32_t stripe, const struct note
 	if (!bytes)
 		return false;
 	note_write(n, bytes);
+	keep(d, length);
 	d->notes[d->note_count++] = (struct durable_note){ stripe, bytes, length };
 	return true;
 }
@@ -229,6 +238,7 @@ static bool add_record(struct replica_write *d, const struct durable_record *fro
 
 	if (!at)
 		return false;
+	keep(d, from->key_bytes + from->value_bytes);
 	*r = *from;
 	r->key = memcpy(at, from->key, from->key_bytes);
 	if (from->value_bytes)

@@ -20,6 +20,8 @@ enum write_kind { WRITE_CHANGE, WRITE_TAKEN, WRITE_COPY, WRITE_DROP };
 struct replica_write {
 	struct durable_op op; /* first; its result, when it is back */
 	enum write_kind kind;
+	struct store_worker *store;    /* whose memory is counted */
+	uint64_t kept_bytes;           /* of notes and values */
 	struct replica_record *record; /* of a change */
 	/* What is acknowledged, and to whom. */
 	uint64_t epoch, reign, number, incarnation;

@@ -43,7 +43,7 @@ bool work_enter(struct store_worker *w, const struct store_change *c, struct wor
 {
 	struct store *s = w->store;
 
-	if (!is_permitted(w, c) || w->commits >= STORE_COMMITS_MAX)
+	if (!is_permitted(w, c) || (!c->is_decided && commits_are_full(w)))
 		return false;
 	k->stripe = layout_stripe(c->hash.b, s->table->stripes);
 	if (!stripe_mark(s, k->stripe))

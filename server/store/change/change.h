@@ -13,6 +13,7 @@
 
 #include "common/hash.h"
 #include "common/wire.h"
+#include "server/store/item/context.h"
 #include "server/store/item/item.h"
 #include "server/table/index_entry.h"
 
@@ -24,6 +25,8 @@
 
 /* So many commits may be under way in one worker. */
 #define STORE_COMMITS_MAX 4096u
+/* Nor does one begin while those under way keep so much beside the table: images, old values. */
+#define STORE_COMMIT_BYTES_MAX (16ull << 20)
 
 struct compute;
 
@@ -72,6 +75,12 @@ struct work {
 	struct index_entry entry;
 	struct layout_item *old; /* NULL: there is no such key */
 };
+
+/* Whether no other commit may begin; what others decided is none. */
+static inline bool commits_are_full(const struct store_worker *w)
+{
+	return w->commits >= STORE_COMMITS_MAX || w->commit_bytes >= STORE_COMMIT_BYTES_MAX;
+}
 
 /*
  * Begins a change: marks the stripe, locks the buckets, finds the old item.  False:

@@ -33,6 +33,7 @@ struct commit_put {
 	struct work work;
 	struct store_result result; /* of a removal */
 	bool is_image;
+	size_t image_bytes;
 	int undone;       /* what to answer when it is */
 	uint8_t image[] __attribute__((aligned(8)));
 };
@@ -57,6 +58,7 @@ int commit_begin(struct store_worker *w, struct commit *m)
 static void commit_free(struct store_worker *w, struct commit_put *m)
 {
 	w->commits--;
+	w->commit_bytes -= m->image_bytes;
 	free(m);
 }
 
@@ -164,7 +166,7 @@ static struct commit_put *stage_header(const struct store_change *c, const struc
 
 	if (!m)
 		return NULL;
-	*m = (struct commit_put){ .change = *c, .work = *k };
+	*m = (struct commit_put){ .change = *c, .work = *k, .image_bytes = bytes };
 	memcpy(m->image, c->head, bytes);
 	m->change.head = (const struct layout_item *)m->image;
 	set_record(m, m->change.head, k->old->data + c->key_bytes,
@@ -181,7 +183,8 @@ static struct commit_put *stage_image(struct store_worker *w, const struct store
 
 	if (!m)
 		return NULL;
-	*m = (struct commit_put){ .change = *c, .work = *k, .is_image = true };
+	*m = (struct commit_put){ .change = *c, .work = *k, .is_image = true,
+				  .image_bytes = bytes };
 	struct layout_item *image = (struct layout_item *)m->image;
 	item_set_head(image, c->key_bytes, c->value_bytes, &c->with);
 	memcpy(image->data, c->key, c->key_bytes);
@@ -226,6 +229,7 @@ static int submit(struct store_worker *w, struct commit_put *m,
 							: m->result.value_bytes;
 	m->change.key = m->record.key;
 	m->change.compute = NULL;
+	w->commit_bytes += m->image_bytes;
 	return commit_begin(w, &m->base);
 }
 

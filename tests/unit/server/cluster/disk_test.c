@@ -76,6 +76,51 @@ static void test_a_backups_disk_first(void **state)
 	disk_remove_folder();
 }
 
+/* How many of the keys' values are replaced before one has to wait. */
+static unsigned replace_all(unsigned keys)
+{
+	struct store_result r;
+	char key[16];
+
+	for (unsigned i = 0; i < keys; i++) {
+		snprintf(key, sizeof key, "long%u", i);
+		struct store_change change = kit_change_of(&a, key);
+		change.value = "new";
+		change.value_bytes = 3;
+		if (store_put(&a.f.worker[0], &change, &r) == STORE_ASIDE)
+			return i;
+		a.under_way++;
+	}
+	return keys;
+}
+
+/* Old values on their way to the disk are in memory beside the table: not more than there may be. */
+static void test_old_values_are_bounded(void **state)
+{
+	static uint8_t value[1 << 20];
+	const unsigned keys = STORE_COMMIT_BYTES_MAX / sizeof value + 8;
+	char key[16];
+
+	(void)state;
+	for (unsigned i = 0; i < keys; i++) {
+		snprintf(key, sizeof key, "long%u", i);
+		kit_put(&a, key, value, sizeof value);
+	}
+	kit_finish();
+	assert_int_equal(a.f.worker[0].commit_bytes, 0);
+	disk_fill(&a);
+	assert_int_equal(replace_all(keys), STORE_COMMIT_BYTES_MAX / sizeof value);
+	assert_true(a.f.worker[0].commit_bytes < STORE_COMMIT_BYTES_MAX + 2 * sizeof value);
+	disk_start();
+	kit_finish();
+	assert_int_equal(a.f.worker[0].commit_bytes, 0);
+	assert_int_equal(replace_all(keys), keys);
+	kit_finish();
+	kit_has_value(&a, "long20", "new");
+	disk_end(&a);
+	disk_remove_folder();
+}
+
 /* What is on its way to the disk is not to become something else on that way. */
 static void test_orders_wait(void **state)
 {
@@ -352,6 +397,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, kit_setup, disk_teardown)
 		CASE(test_to_the_disk_at_once),
 		CASE(test_a_backups_disk_first),
+		CASE(test_old_values_are_bounded),
 		CASE(test_orders_wait),
 		CASE(test_dropped),
 		CASE(test_a_disk_that_was_ahead),
