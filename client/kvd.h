@@ -604,7 +604,8 @@ int kvd_flush(kvd_session *session);
  * The same at a Unix time in milliseconds, by the clock of kvd's machine: what is there then
  * goes, what is stored later stays.  Changes find none of it from that time on; a GET may
  * find a value until kvd has come by, as after kvd_flush.  There is one such time: another
- * takes its place, 0 takes it away, and a kvd that is started again has none.
+ * takes its place, 0 takes it away, and a kvd that is started again has none.  KVD_EINVAL at a
+ * cluster: its next primary would not know of it.
  */
 int kvd_flush_at(kvd_session *session, uint64_t unix_ms);
 

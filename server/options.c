@@ -171,7 +171,7 @@ static int settle_cluster(const struct options *o, char *error, size_t error_byt
 {
 	struct err err;
 	const char *with = !o->cluster ? NULL :
-			   o->evict ? "--evict" : o->namespace_list.count ? "--namespace" : NULL;
+			   o->namespace_list.count ? "--namespace" : NULL;
 
 	if (!o->cluster && (o->cluster_key || o->cluster_listen || o->cluster_copies))
 		snprintf(error, error_bytes, "--cluster-key, --cluster-listen and --cluster-copies are for "

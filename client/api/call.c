@@ -275,16 +275,29 @@ static int malformed(struct kvd_session *s, const char *what)
 		       session_engine(s)->health.peer, what);
 }
 
+static bool is_another_reign(struct kvd_session *s, uint64_t *reign)
+{
+	uint64_t was = *reign;
+
+	*reign = session_engine(s)->reign;
+	return was && was != *reign;
+}
+
 int kvd_flush(kvd_session *s)
 {
 	uint64_t limit_ns = session_engine(s)->time.limit_ns, deadline = clock_ns() + limit_ns;
 	const struct outcome *out;
-	uint64_t from = 0;
+	uint64_t from = 0, reign = session_engine(s)->reign;
 
 	for (;;) {
 		int rc = run_call(s, WIRE_FLUSH, NULL, 0, from, &out);
 		if (rc)
 			return rc;
+		/* The next primary's buckets are others: what was behind may be in front there. */
+		if (is_another_reign(s, &reign)) {
+			from = 0;
+			continue;
+		}
 		bool busy = out->reply.status == WIRE_EBUSY;
 		if (!leads_on(from, out->reply.version))
 			return malformed(s, "a cursor");
@@ -304,13 +317,18 @@ int kvd_flush(kvd_session *s)
 int kvd_flush_at(kvd_session *s, uint64_t unix_ms)
 {
 	const struct wire_request ask = { .op = WIRE_FLUSH, .flags = WIRE_UNIX, .ttl_ms = unix_ms };
-	const struct outcome *out;
+	const struct outcome *out = NULL;
 
 	if (unix_ms > KVD_UNIX_MS_MAX)
 		return err_set(session_err(s), KVD_EINVAL,
 			       "%llu is no Unix time in milliseconds: they end with the year 9999",
 			       (unsigned long long)unix_ms);
-	return run_ask(s, &ask, NULL, 0, &out);
+	int rc = run_ask(s, &ask, NULL, 0, &out);
+	if (rc == KVD_EPROTOCOL && out && out->reply.status == WIRE_EUNSUPPORTED)
+		return err_set(session_err(s), KVD_EINVAL,
+			       "kvd at %s is a member of a cluster, which deletes keys now or never: "
+			       "flush when the time has come", session_engine(s)->health.peer);
+	return rc;
 }
 
 /* The key at `at` of a page, and the next one's place: 0, there is none that could be. */

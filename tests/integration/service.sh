@@ -29,8 +29,8 @@ expect 1 kvd --check-config --users "$tmp/none"; says "$tmp/none"
 expect 1 kvd --check-config --users "$tmp/none" --insecure; says "exclude each other"
 member=(--cluster 127.0.0.1:1/test --cluster-key "$tmp/none" --data-dir "$tmp/none")
 expect 2 kvd --check-config "${member[@]}"; says "give --cluster-listen ADDR:PORT"
-expect 2 kvd --check-config "${member[@]}" --cluster-listen 127.0.0.1; says "give --cluster-listen ADDR:PORT"
-expect 2 kvd --check-config "${member[@]}" --cluster-listen 127.0.0.1:x; says "'127.0.0.1:x'"
+expect 2 kvd --check-config "${member[@]}" --cluster-listen 127.0.0.1:0; says "give --cluster-listen ADDR:PORT"
+expect 2 kvd --check-config "${member[@]}" --cluster-listen 127.0.0.1:x; says "127.0.0.1:x"
 expect 0 kvd --check-config "${member[@]}" --cluster-listen 127.0.0.1:7480
 
 # -------------------------------------------------------------- notification

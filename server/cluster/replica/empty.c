@@ -43,7 +43,7 @@ static void take_away(struct store_worker *w, const struct page *p)
 
 		memcpy(&key_bytes, p->data + at, sizeof key_bytes);
 		/* Who is in the way is met once more. */
-		store_evict(w, &(struct store_change){
+		store_discard(w, &(struct store_change){
 			.hash = hash_key(w->store->table->hash_seed, key, key_bytes),
 			.key = key, .key_bytes = key_bytes, .is_decided = true });
 	}

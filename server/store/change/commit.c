@@ -32,7 +32,7 @@ struct commit_put {
 	struct store_change change;
 	struct work work;
 	struct store_result result; /* of a removal */
-	bool is_image;
+	bool is_image, is_eviction;
 	size_t image_bytes;
 	int undone;       /* what to answer when it is */
 	uint8_t image[] __attribute__((aligned(8)));
@@ -59,6 +59,7 @@ static void commit_free(struct store_worker *w, struct commit_put *m)
 {
 	w->commits--;
 	w->commit_bytes -= m->image_bytes;
+	w->evictions -= m->is_eviction;
 	free(m);
 }
 
@@ -261,7 +262,8 @@ static int end_remove(struct store_worker *w, struct commit *base, struct store_
 	return WIRE_OK;
 }
 
-int commit_remove(struct store_worker *w, struct work *k, const struct store_result *r)
+static int begin_remove(struct store_worker *w, struct work *k, const struct store_result *r,
+			bool is_eviction)
 {
 	struct commit_put *m = malloc(sizeof *m);
 
@@ -270,8 +272,19 @@ int commit_remove(struct store_worker *w, struct work *k, const struct store_res
 		return WIRE_EMEMORY;
 	}
 	index_unlock(w->store->index, &k->spot);
-	*m = (struct commit_put){ .work = *k, .result = *r };
+	*m = (struct commit_put){ .work = *k, .result = *r, .is_eviction = is_eviction };
+	w->evictions += is_eviction;
 	set_record(m, k->old, NULL, 0);
 	m->record.value_bytes = 0;
 	return submit(w, m, end_remove);
+}
+
+int commit_remove(struct store_worker *w, struct work *k, const struct store_result *r)
+{
+	return begin_remove(w, k, r, false);
+}
+
+int commit_evict(struct store_worker *w, struct work *k)
+{
+	return begin_remove(w, k, &(struct store_result){ .bucket = ~0ull }, true);
 }

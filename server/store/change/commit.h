@@ -37,6 +37,8 @@ int commit_begin(struct store_worker *worker, struct commit *commit);
  * WIRE_EMEMORY: nothing was done, and the change has not ended.
  */
 int commit_put(struct store_worker *worker, const struct store_change *change, struct work *work);
+/* The same for a key whose memory others need: nobody is answered (its caller is NULL). */
+int commit_evict(struct store_worker *worker, struct work *work);
 /* As work_remove().  STORE_COMMIT; or WIRE_EMEMORY: nothing was done, and it has ended. */
 int commit_remove(struct store_worker *worker, struct work *work,
 		  const struct store_result *result);

@@ -19,14 +19,39 @@ int store_drop(struct store_worker *w, const struct store_change *c)
 	return WIRE_OK;
 }
 
+/* Nobody waits for the lock that keeps it. */
+static int unblocked(struct store_worker *w, uint64_t blocked, int status)
+{
+	if (status == STORE_ASIDE)
+		w->blocked = blocked;
+	return status;
+}
+
+int store_discard(struct store_worker *w, const struct store_change *c)
+{
+	uint64_t blocked = w->blocked;
+
+	return unblocked(w, blocked, store_drop(w, c));
+}
+
+/* A key that went at this member alone would be back at the next primary (cluster.md, 3). */
+static int evict_of_all(struct store_worker *w, const struct store_change *c)
+{
+	struct work k;
+
+	if (!work_enter(w, c, &k))
+		return STORE_ASIDE;
+	if (k.old)
+		return commit_evict(w, &k);
+	work_leave_unchanged(w, &k);
+	return WIRE_NOT_FOUND;
+}
+
 int store_evict(struct store_worker *w, const struct store_change *c)
 {
 	uint64_t blocked = w->blocked;
-	int status = store_drop(w, c);
 
-	if (status == STORE_ASIDE)
-		w->blocked = blocked; /* nobody waits for a victim's lock */
-	return status;
+	return w->others ? unblocked(w, blocked, evict_of_all(w, c)) : store_discard(w, c);
 }
 
 int store_remove(struct store_worker *w, const struct store_change *c, struct store_result *r)

@@ -12,7 +12,11 @@ int store_remove(struct store_worker *worker, const struct store_change *change,
 /* Removes a key, whatever it has.  WIRE_OK, WIRE_NOT_FOUND or STORE_ASIDE. */
 int store_drop(struct store_worker *worker, const struct store_change *key);
 
-/* The same with one whose memory others need; nobody waits for its lock. */
+/* The same; nobody waits for its lock. */
+int store_discard(struct store_worker *worker, const struct store_change *key);
+
+/* The same with one whose memory others need.  In a cluster STORE_COMMIT, which nobody waits for:
+ * it goes when all members have that. */
 int store_evict(struct store_worker *worker, const struct store_change *key);
 
 /* Removes a key whose time is over; WIRE_NOT_FOUND if that is not so. */

@@ -71,6 +71,7 @@ struct store_worker {
 	struct durable_port port;
 	struct commit *commit; /* of the last STORE_COMMIT */
 	unsigned commits;      /* that have not ended */
+	unsigned evictions;    /* of them */
 	uint64_t commit_bytes; /* what they keep in memory beside the table */
 };
 #define STORE_NOT_BLOCKED (~0ull)

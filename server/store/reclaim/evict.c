@@ -15,6 +15,9 @@
  * everything that stands in it.
  *
  * Keys that are locked or in the middle of a change stay.
+ *
+ * In a cluster a key goes when all members have that: an eviction begins, and who wants the memory
+ * tries again.  A worker begins some in one go, and no others until those have ended.
  */
 #include "server/store/reclaim/evict.h"
 
@@ -147,7 +150,8 @@ static bool remove_key(struct store_worker *w, const void *key, unsigned key_byt
 	struct store_change c = { .key = key, .key_bytes = key_bytes };
 
 	c.hash = hash_key(w->store->table->hash_seed, key, key_bytes);
-	if (store_evict(w, &c) != WIRE_OK)
+	int status = store_evict(w, &c);
+	if (status != WIRE_OK && status != STORE_COMMIT)
 		return false;
 	count_one(w->store);
 	return true;
@@ -262,6 +266,8 @@ static bool empty_run(struct store_worker *w, uint64_t bytes)
 		heap_trim(w->heap);
 		if (has_room(w, bytes))
 			return true;
+		if (w->evictions)
+			break;
 	}
 	return false;
 }
@@ -344,7 +350,7 @@ bool evict_make_room(struct store_worker *w, uint64_t bytes)
 		bool any = n < ANY_SIZE_MAX;
 		uint64_t went = remove_from(w, bucket, any ? 0 : usable, !any);
 		freed += went;
-		if (is_of_size(went, usable))
+		if (is_of_size(went, usable) && !w->evictions)
 			return true;
 	}
 	return empty_slab(w, bytes) || freed;

@@ -16,8 +16,8 @@ void evict_delete(struct store *store);
 
 /*
  * Removes keys so that `bytes` of an item may find room; keys that are locked stay.
- * Whether it is worth trying again; if not, nothing could be removed now.  Caller: holds
- * nothing.
+ * Whether it is worth trying again; if not, nothing could be removed now, or what was goes when
+ * its worker's evictions have ended.  Caller: holds nothing.
  */
 bool evict_make_room(struct store_worker *worker, uint64_t bytes);
 

@@ -24,10 +24,15 @@ bool store_make_room(struct store_worker *w, struct hash hash, unsigned tries, i
 		heap_allow_waste(w->heap);
 		return !tries;
 	}
+	if (w->evictions) {
+		*status = STORE_ASIDE;
+		return false;
+	}
 	if (*status == WIRE_ECROWDED) {
 		index_lock(s->index, hash, &spot);
 		index_unlock(s->index, &spot);
-		if (tries < ROOM_TRIES_MAX && evict_from(w, spot.bucket[tries % 2]))
+		if (tries < ROOM_TRIES_MAX && evict_from(w, spot.bucket[tries % 2]) &&
+		    !w->evictions)
 			return true;
 		*status = STORE_ASIDE;
 		return false;
@@ -39,7 +44,8 @@ bool store_make_room(struct store_worker *w, struct hash hash, unsigned tries, i
 	unsigned max = bytes < HEAP_PAGES_BYTES_MIN ? ROOM_TRIES_MAX : ROOM_TRIES_PAGES_MAX;
 	if (!region_may_spare(s->table->region, bytes))
 		return false;
-	if (!moving && tries < max && evict_make_room(w, bytes)) {
+	if (!moving && tries < max && evict_make_room(w, bytes) &&
+	    !w->evictions) {
 		heap_allow_waste(w->heap);
 		return true;
 	}

@@ -75,7 +75,12 @@ static bool is_of_the_member(unsigned op)
 	       op == WIRE_CLUSTER;
 }
 
-/* A flush is no change that others have. */
+/* What is to go at a time that is to come a primary would forget with its reign. */
+static bool is_of_no_cluster(const struct wire_request *q)
+{
+	return q->op == WIRE_FLUSH && q->flags & WIRE_UNIX;
+}
+
 bool request_as_member(struct request *r, bool is_change, enum request_fate *fate)
 {
 	struct membership *m = r->worker->server->membership;
@@ -88,7 +93,7 @@ bool request_as_member(struct request *r, bool is_change, enum request_fate *fat
 		*fate = answer(r, WIRE_EELSEWHERE);
 		return true;
 	}
-	if (op == WIRE_FLUSH) {
+	if (is_of_no_cluster(r->head)) {
 		*fate = answer(r, WIRE_EUNSUPPORTED);
 		return true;
 	}

@@ -330,12 +330,13 @@ static void pay(struct worker *w, struct owed *o, int status, struct store_resul
 
 void request_committed(struct worker *w, struct commit *m)
 {
-	struct owed *owed = m->caller; /* the commit may be gone when it has ended */
+	/* The commit may be gone when it has ended.  NULL: nobody waits for it, it is an eviction. */
+	struct owed *owed = m->caller;
 	struct store_result result;
 	int status = commit_end(&w->store, m, &result);
 
 	w->tx.is_committed = true;
-	if (status != STORE_COMMIT && status != STORE_SILENT)
+	if (owed && status != STORE_COMMIT && status != STORE_SILENT)
 		pay(w, owed, status, &result);
 	w->tx.is_committed = false;
 }

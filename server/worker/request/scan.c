@@ -128,6 +128,8 @@ static enum wire_status remove_one(struct request *r, const struct wire_key *key
 	int status = store_remove(&w->store, &c, &result);
 	if (status == STORE_COMMIT) {
 		owed_add(&w->owed, w->store.commit, r->to, r->head, r->key, 0)->flush = later;
+		/* That one key went says nothing of the page: who asks again deletes it again. */
+		w->store.commit->op.fate.connection = 0;
 		later->left++;
 	} else if (status == STORE_ASIDE) {
 		/* The client asks again; until then the locker looks who that is. */

@@ -187,10 +187,12 @@ int kit_teardown(void **state)
 /* What came to nothing is taken back in two steps: it comes here once more. */
 static void come_back(struct kit_member *m, struct durable_op *op)
 {
+	struct store_worker *w = &m->f.worker[0];
 	struct store_result r;
-	int status = commit_end(&m->f.worker[0], (struct commit *)op, &r);
+	unsigned evictions = w->evictions;
+	int status = commit_end(w, (struct commit *)op, &r);
 
-	if (status == WIRE_EUNKNOWN)
+	if (status == WIRE_EUNKNOWN || w->evictions != evictions)
 		return;
 	m->under_way--;
 	if (status == STORE_SILENT)

@@ -15,6 +15,8 @@
 
 #include "common/clock.h"
 #include "server/cluster/replica/impl.h"
+#include "server/store/change/remove.h"
+#include "server/store/reclaim/evict.h"
 #include "server/store/txn.h"
 #include "tests/unit/server/cluster/replica_kit.h"
 
@@ -105,6 +107,102 @@ static void test_one_message_for_a_poll(void **state)
 	assert_int_equal(b.heard, 1);
 	assert_true(a.heard <= 2); /* acknowledgements of a poll leave together too */
 	kit_expect_all_same(&a, &b);
+}
+
+static void expect_same_of(unsigned count)
+{
+	char key[16];
+
+	kit_order(&b, REPLICA_SEEN, replica_visible(a.replica), 0);
+	for (unsigned i = 0; i < count; i++) {
+		snprintf(key, sizeof key, "some%u", i);
+		kit_expect_same(key);
+	}
+	assert_int_equal(index_keys(a.f.store->index), index_keys(b.f.store->index));
+}
+
+/* What a full cache removes goes at both: no key of it would be back at the next primary. */
+static void evict_with(size_t bytes, unsigned count, unsigned seen)
+{
+	struct store_worker *w = &a.f.worker[0];
+	char key[16];
+
+	assert_int_equal(evict_new(a.f.store), 0);
+	region_set_reserve(a.f.table->region, a.f.table->bytes / 16); /* as a primary has it */
+	for (unsigned i = 0; i < count; i++) {
+		snprintf(key, sizeof key, "some%u", i);
+		kit_put(&a, key, value, bytes);
+		if (i % seen)
+			continue;
+		kit_finish();
+		kit_order(&b, REPLICA_SEEN, replica_visible(a.replica), 0);
+	}
+	KIT_UNTIL(!w->commits);
+	assert_true(evict_count(a.f.store->evict) > count / 10);
+	assert_true(index_keys(a.f.store->index) > count / 10);
+	assert_int_equal(w->evictions, 0);
+	expect_same_of(count);
+	assert_string_equal(b.unfit, "");
+}
+
+static void test_evictions_are_changes(void **state)
+{
+	(void)state;
+	evict_with(9000, 10000, 32);
+}
+
+/* However often one tries again that waits for memory. */
+static void test_evictions_in_one_go(void **state)
+{
+	struct store_change c = kit_change_of(&a, "wants memory");
+	struct store_worker *w = &a.f.worker[0];
+	struct store_result r;
+	char key[16];
+	int status;
+
+	(void)state;
+	evict_with(9000, 8000, 32);
+	b.side.is_frozen = true;
+	c.value = value;
+	c.value_bytes = 9000;
+	for (unsigned i = 0; (status = store_put(w, &c, &r)) == STORE_COMMIT && i < 1000; i++) {
+		a.under_way++;
+		snprintf(key, sizeof key, "more%u", i);
+		c = kit_change_of(&a, key);
+		c.value = value;
+		c.value_bytes = 9000;
+	}
+	assert_int_equal(status, STORE_ASIDE);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(store_put(w, &c, &r), STORE_ASIDE);
+	assert_in_range(w->evictions, 1, 64);
+	b.side.is_frozen = false;
+	KIT_UNTIL(!w->commits);
+}
+
+static void test_evictions_of_pages(void **state)
+{
+	(void)state;
+	evict_with(400000, 300, 1);
+}
+
+/* It is there until the backup has that it goes. */
+static void test_an_eviction_waits(void **state)
+{
+	struct store_change c = kit_change_of(&a, "k");
+
+	(void)state;
+	kit_put(&a, "k", "one", 3);
+	kit_finish();
+	b.side.is_frozen = true;
+	assert_int_equal(store_evict(&a.f.worker[0], &c), STORE_COMMIT);
+	assert_int_equal(store_evict(&a.f.worker[0], &c), STORE_ASIDE);
+	kit_turns(100);
+	assert_int_equal(index_keys(a.f.store->index), 1);
+	assert_int_equal(a.f.worker[0].evictions, 1);
+	b.side.is_frozen = false;
+	KIT_UNTIL(!a.f.worker[0].evictions);
+	kit_has_value(&a, "k", NULL);
 }
 
 static uint64_t seed;
@@ -411,6 +509,10 @@ int main(void)
 		CASE(test_a_completion_record_travels),
 		CASE(test_words_of_a_backup),
 		CASE(test_one_message_for_a_poll),
+		CASE(test_an_eviction_waits),
+		CASE(test_evictions_in_one_go),
+		CASE(test_evictions_are_changes),
+		CASE(test_evictions_of_pages),
 		CASE(test_many),
 		CASE(test_a_connection_that_ends),
 		CASE(test_a_long_value),

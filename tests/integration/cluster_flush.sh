@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# A flush of a cluster: what is deleted is so at every member, also where the primary is killed in
+# the middle. Deleting at a time that is to come is refused.
+. "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+. "$KVD_SOURCE/tests/lib/cluster/kit.sh"
+
+requires_cluster
+count=$(scaled 20000 6000)
+
+start_zookeeper
+for i in 1 2 3; do
+	start_member $i
+done
+init_cluster 3
+all=${addr[1]},${addr[2]},${addr[3]}
+wait_for is_whole || fail "the cluster is not whole"
+KVD_ADDR=$all
+
+expect 2 kvcli flush --yes --delay 1h; says "a member of a cluster, which deletes keys now or never"
+expect 2 kvcli flush --at never; says "a member of a cluster"
+
+put_old 1000
+expect 0 kvcli flush --yes
+expect 0 kvcli put kept value
+[ "$(kvcli keys)" = kept ] || fail "keys stay behind a flush"
+
+# The next primary takes over in the middle of one, or right behind it.
+put_old "$count"
+on $primary
+begun() { [ "$(stat keys)" -le "$count" ]; }
+[ "$(stat keys)" = $((count + 1)) ] || fail "not all keys are there"
+"$KVD_BUILD/kvcli" -s "$all" -t 60s flush --yes >"$tmp/flushed" 2>&1 &
+flush=$!
+wait_for begun || fail "the flush does not begin"
+say "killed with $(stat keys) of $count keys left"
+was=$primary
+kill_member $was
+wait $flush || { cat "$tmp/flushed"; fail "the flush fails"; }
+wait_for without_was || fail "nobody took over"
+unset "addr[$was]"
+on $primary
+[ -z "$(kvcli keys)" ] || fail "keys are there that were deleted: $(kvcli keys | wc -l)"
+expect 0 kvcli put after value
+wait_for is_whole || fail "who is left is not in sync"
+
+# So it is at the one that is left.
+kill_member "$primary"
+was=$primary
+wait_for without_was || fail "the last one did not take over"
+on $primary
+[ "$(kvcli keys)" = after ] || fail "the last member has other keys"
