@@ -277,9 +277,9 @@ static int malformed(struct kvd_session *s, const char *what)
 
 static bool is_another_reign(struct kvd_session *s, uint64_t *reign)
 {
-	uint64_t was = *reign;
+	uint64_t was = *reign, now = session_engine(s)->reign;
 
-	*reign = session_engine(s)->reign;
+	*reign = now ? now : was;
 	return was && was != *reign;
 }
 
@@ -291,6 +291,11 @@ int kvd_flush(kvd_session *s)
 
 	for (;;) {
 		int rc = run_call(s, WIRE_FLUSH, NULL, 0, from, &out);
+		/* Of a cluster the next primary goes on; what was deleted twice is deleted. */
+		if (rc == KVD_ECONNECT && reign && clock_ns() < deadline) {
+			from = 0;
+			continue;
+		}
 		if (rc)
 			return rc;
 		/* The next primary's buckets are others: what was behind may be in front there. */
