@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Programs that were written for memcached run with kvfront: by Perl's Cache::Memcached and
-# Cache::Memcached::Fast, by PHP's memcached, by libmemcached's tools, as Debian has them. Where
-# memcached is here, the same programs are right of it.
+# Cache::Memcached::Fast, by PHP's memcached, by Python's pymemcache, python-memcached and pylibmc,
+# by libmemcached's tools, as Debian has them. Where memcached is here, the same programs are right
+# of it.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 . "$KVD_SOURCE/tests/lib/front.sh"
 
@@ -29,6 +30,11 @@ programs() {
 	program Cache::Memcached 25 perl "$KVD_SOURCE/tests/front/client.pl" Cache::Memcached "$1"
 	program Cache::Memcached::Fast 30 perl "$KVD_SOURCE/tests/front/client.pl" Cache::Memcached::Fast "$1"
 	program php-memcached 45 php "$KVD_SOURCE/tests/front/client.php" "$1"
+	# Debian's, which has Debian's modules.
+	local module
+	for module in pymemcache memcache pylibmc; do
+		program "Python's $module" 30 /usr/bin/python3 "$KVD_SOURCE/tests/front/client.py" $module "$1"
+	done
 }
 
 # libmemcached's own tools.
@@ -49,10 +55,19 @@ tools() {
 	ran=$((ran + 1))
 }
 
+# What libmemcached asks of a server, of each command of the text protocol; of a TCP port only.
+capable() {
+	command -v memccapable >/dev/null || { say "libmemcached-tools is not here"; return; }
+	expect 0 memccapable -h "${1%:*}" -p "${1##*:}" -a -t "$patience_s"
+	reached "tests of memccapable" "$(grep -c '\[pass\]' "$tmp/out")" 27
+	! grep -q '\[FAIL\]' "$tmp/out" || fail "memccapable: $(cat "$tmp/out")"
+}
+
 start_kvd --memory 64M
 start_front -t 2
 programs "$FRONT_SOCKET"
 tools "$FRONT_SOCKET"
+capable "127.0.0.1:$FRONT_PORT"
 stop_front
 stop_kvd
 [ $ran -gt 0 ] || skip "no client of memcached is here"
