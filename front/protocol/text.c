@@ -120,6 +120,13 @@ static void read_stats(struct command *c, const struct words *w)
 	c->rest = w->count > 1 ? w->word[1].at : c->rest;
 }
 
+/* shutdown [graceful]: always in order. */
+static void read_shutdown(struct command *c, const struct words *w)
+{
+	if (w->count > 2 || (w->count == 2 && !word_is(w->word[1], "graceful")))
+		command_fail(c, "CLIENT_ERROR invalid shutdown mode");
+}
+
 static void read_nothing(struct command *c, const struct words *w)
 {
 	(void)c;
@@ -146,14 +153,15 @@ static const struct form forms[] = {
 	{ "version", VERB_VERSION, 1, WORDS_MAX, read_nothing },
 	{ "verbosity", VERB_VERBOSITY, 2, 3, read_verbosity },
 	{ "quit", VERB_QUIT, 1, WORDS_MAX, read_nothing },
-	{ "shutdown", VERB_SHUTDOWN, 1, 2, read_nothing },
+	{ "shutdown", VERB_SHUTDOWN, 1, WORDS_MAX, read_shutdown },
 };
 
-static void check_rules(struct command *c, const struct command_rules *rules)
+/* What is not allowed is told before what is wrong with it. */
+static void check_rules(struct command *c, enum verb verb, const struct command_rules *rules)
 {
-	if (c->verb == VERB_SHUTDOWN && !rules->may_shut_down)
+	if (verb == VERB_SHUTDOWN && !rules->may_shut_down)
 		command_fail(c, "ERROR: shutdown not enabled");
-	if (c->verb == VERB_FLUSH && !rules->may_flush)
+	if (verb == VERB_FLUSH && !rules->may_flush)
 		command_fail(c, "CLIENT_ERROR flush_all not allowed");
 }
 
@@ -169,7 +177,7 @@ void text_parse(struct command *c, const struct words *w, const char *end,
 		c->verb = f->verb;
 		c->rest = end;
 		f->read(c, w);
-		check_rules(c, rules);
+		check_rules(c, f->verb, rules);
 		return;
 	}
 	command_fail(c, "ERROR");

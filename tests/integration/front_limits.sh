@@ -67,11 +67,84 @@ start_front -t 1 -F -A
 talk_lines <<'END'
 > flush_all\r\n
 < CLIENT_ERROR flush_all not allowed\r\n
+> flush_all x\r\n
+< CLIENT_ERROR flush_all not allowed\r\n
+> flush_all noreply\r\nmn\r\n
+< MN\r\n
+> shutdown now\r\n
+< CLIENT_ERROR invalid shutdown mode\r\n
+> shutdown graceful now\r\n
+< CLIENT_ERROR invalid shutdown mode\r\n
 > shutdown\r\n
 closed
 END
 wait_exit "$FRONT_PID"
 [ "$status" = 0 ] || fail "shutdown: $status"
+start_front -t 1 -A
+talk_lines <<'END'
+> shutdown graceful\r\n
+closed
+END
+wait_exit "$FRONT_PID"
+[ "$status" = 0 ] || fail "shutdown graceful: $status"
+
+# Figures as clients ask for them; commands about slabs and what memcached moves are unknown.
+start_front -t 1 -c 30
+talk_lines <<'END'
+> stats items\r\n
+< END\r\n
+> stats slabs\r\n
+< STAT active_slabs 0\r\nSTAT total_malloced 0\r\nEND\r\n
+> stats settings\r\n
+< STAT maxbytes 0\r\nSTAT maxconns 30\r\n
+~ STAT tcpport -?\d+
+< STAT udpport 0\r\nSTAT inter 127.0.0.1\r\nSTAT verbosity 0\r\n
+~ STAT domain_socket .*front.*
+< STAT umask 700\r\nSTAT num_threads 1\r\nSTAT cas_enabled yes\r\nSTAT tcp_backlog 1024\r\n
+< STAT auth_enabled_ascii no\r\nSTAT item_size_max 1048576\r\nSTAT maxconns_fast yes\r\n
+< STAT flush_enabled yes\r\nSTAT shutdown_command no\r\nSTAT idle_timeout 0\r\n
+< STAT binding_protocol ascii\r\nEND\r\n
+> slabs reassign 1 2\r\n
+< ERROR\r\n
+> lru mode flat\r\n
+< ERROR\r\n
+> lru_crawler enable\r\n
+< ERROR\r\n
+> watch\r\n
+< ERROR\r\n
+> cache_memlimit 100\r\n
+< ERROR\r\n
+END
+# Counted; and from nothing again.
+python3 - "$FRONT_SOCKET" <<'END' || fail "figures"
+import socket, sys
+sock = socket.socket(socket.AF_UNIX)
+sock.connect(sys.argv[1])
+sock.settimeout(60)
+stream = sock.makefile("rb")
+def ask(line):
+    sock.sendall(line)
+    return stream.readline()
+def stats():
+    sock.sendall(b"stats\r\n")
+    return dict(line.split()[1:3] for line in iter(stream.readline, b"END\r\n"))
+assert ask(b"stats reset\r\n") == b"RESET\r\n"
+sock.sendall(b"set a 0 0 1\r\n1\r\nget a none\r\nincr a 1\r\nincr none 1\r\ndecr a 1\r\ndecr none 1\r\n"
+             b"delete none\r\ntouch a 0\r\ntouch none 0\r\ncas a 0 0 1 1\r\nx\r\ncas none 0 0 1 1\r\nx\r\n"
+             b"delete a\r\nmg none\r\n")
+assert [stream.readline() for _ in range(15)][-1] == b"EN\r\n"
+figures = stats()
+want = dict(cmd_set=3, get_hits=1, incr_hits=1, incr_misses=1, decr_hits=1, decr_misses=1, delete_hits=1,
+            delete_misses=1, cmd_touch=2, touch_hits=1, touch_misses=1, cas_badval=1, cas_misses=1,
+            cas_hits=0, cmd_get=3, get_misses=2, cmd_meta=1, curr_connections=1)
+got = {name: int(figures[name.encode()]) for name in want}
+assert got == want, [(name, got[name], want[name]) for name in want if got[name] != want[name]]
+assert ask(b"stats reset\r\n") == b"RESET\r\n"
+figures = stats()
+left = [name for name in want if name != "curr_connections" and int(figures[name.encode()])]
+assert not left, left
+END
+stop_front
 
 # As many connections as may be, and one more; those that say nothing; figures.
 start_front -t 2 -c 3 --idle-timeout 1s --metrics 127.0.0.1:0
