@@ -49,9 +49,10 @@ says 'a solicited one wakes it' fence "$device"
 grep -q "behind the fence: what was read" "$tmp/out" && grep -q "message doesn't wake" "$tmp/out" ||
 	fail "fence: $(cat "$tmp/out")"
 says 'afterwards: remote access error' windows "$device"
-grep -q "there: through the window" "$tmp/out" && grep -q "names the key" "$tmp/out" ||
-	fail "windows: $(cat "$tmp/out")"
+grep -q "there: through the window" "$tmp/out" || fail "windows: $(cat "$tmp/out")"
 if [ $soft = 1 ]; then
+	# Soft-RoCE takes the key away as well, and its completion doesn't name it.
+	grep -q "names the key" "$tmp/out" || fail "windows: $(cat "$tmp/out")"
 	says 'member 2: to all' multicast "$device"
 	says 'to queue 1, by the one target' xrc "$device"
 fi
