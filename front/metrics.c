@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <stdlib.h>
@@ -52,6 +53,14 @@ static void on_other(struct evhttp_request *request, void *arg)
 	answer(request, HTTP_NOTFOUND, "text/plain; charset=utf-8", "kvfront: /metrics\n");
 }
 
+/* It closes its descriptor when that has left the loop's set: evhttp by itself would close it before, and
+ * then take another one's of that number out. */
+static struct bufferevent *new_connection(struct event_base *base, void *arg)
+{
+	(void)arg;
+	return bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+}
+
 static int listen_at(struct metrics *m, struct addr *addr, struct err *err)
 {
 	struct sockaddr_storage bound;
@@ -95,6 +104,7 @@ int metrics_new(struct front *front, struct event_base *base, const char *addres
 	evhttp_set_max_body_size(m->http, BODY_BYTES_MAX);
 	evhttp_set_timeout(m->http, TIMEOUT_S);
 	evhttp_set_allowed_methods(m->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+	evhttp_set_bevcb(m->http, new_connection, NULL);
 	evhttp_set_gencb(m->http, on_other, m);
 	if (evhttp_set_cb(m->http, "/metrics", on_metrics, m))
 		return err_set(err, -1, "out of memory");
