@@ -4,9 +4,9 @@
  *
  * What a lock costs where nobody else wants it, next to the verbs that it is made of:
  * each round does everything once, so that whatever disturbs disturbs all of it.
- * Fails if a lock with its GET takes more than one round trip in any round, a locked
- * update more than three times a compare-and-swap and a message, or if an unlock is waited
- * for.  The last shows only where a request takes SLOW_US or longer: it is said there.
+ * Fails if a lock with its GET takes more than one round trip in any round, or if an unlock
+ * is waited for, which shows only where a request takes SLOW_US or longer: it is said there.
+ * Status 3: a locked update takes more than three times a compare-and-swap and a message.
  */
 #include "client/api/raw.h"
 #include "tests/torture/kit.h"
@@ -14,6 +14,7 @@
 const char *server;
 
 #define SLOW_US 500.0
+#define STATUS_SLOW 3
 
 enum what { CAS, MESSAGE, READ, GET, PUT, LOCK_GET, UNLOCK, UPDATE, KINDS };
 
@@ -140,5 +141,5 @@ int main(int argc, char **argv)
 	double ratio = p50[UPDATE] / (p50[CAS] + p50[MESSAGE]);
 	printf("locked update: %.2f times compare-and-swap and message\n", ratio);
 	hang_up(&s, &client);
-	return ratio <= 3 ? 0 : 1;
+	return ratio <= 3 ? 0 : STATUS_SLOW;
 }
