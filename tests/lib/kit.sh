@@ -173,7 +173,7 @@ is_sanitized() { nm "$KVD_BUILD/kvd" 2>/dev/null | grep -q -m 1 -e __asan_init -
 
 # What a sanitizer found in a program is a failure, however it ended.
 check_log() {
-	! grep -E 'Sanitizer|runtime error:' "$1" || fail "a sanitizer reported something"
+	! grep -m 3 -A 60 -E 'Sanitizer|runtime error:' "$1" || fail "a sanitizer reported something"
 }
 
 # stop_kvd: SIGTERM; it must exit with 0.
