@@ -23,6 +23,17 @@ static struct config three(void)
 	};
 }
 
+/* The structures have gaps, which say nothing. */
+static void assert_same(const struct config *a, const struct config *b)
+{
+	char text[2][CONFIG_TEXT_BYTES];
+
+	config_print(a, text[0]);
+	config_print(b, text[1]);
+	assert_string_equal(text[0], text[1]);
+	assert_int_equal(a->epoch, b->epoch);
+}
+
 static void test_text(void **state)
 {
 	char text[CONFIG_TEXT_BYTES];
@@ -35,7 +46,7 @@ static void test_text(void **state)
 			    "backup host-2.example:7000 0000000000000001\n"
 			    "backup c_3 ffffffffffffffff\nhanded no\nwriter fedcba9876543210\n");
 	assert_int_equal(config_parse(text, length, 0, &read, &why), 0);
-	assert_memory_equal(&read, &c, sizeof c);
+	assert_same(&read, &c);
 	for (size_t cut = 0; cut < length; cut++)
 		assert_int_equal(config_parse(text, cut, 0, &read, &why), -1);
 	assert_int_equal(config_find(&c, &c.set[2]), 2);
@@ -44,7 +55,7 @@ static void test_text(void **state)
 	length = config_print(&c, text);
 	assert_non_null(strstr(text, "\ncopies 3\nremoved d 00000000000000d4\n"));
 	assert_int_equal(config_parse(text, length, 0, &read, &why), 0);
-	assert_memory_equal(&read, &c, sizeof c);
+	assert_same(&read, &c);
 	assert_true(config_is_same(&c.set[1], &read.set[1]));
 	assert_false(config_is_same(&c.set[1], &c.set[2]));
 	assert_int_equal(config_find(&c, &(struct config_member){ "c_3", 1 }), -1);
