@@ -223,6 +223,17 @@ static uint64_t silent_ns(const struct engine *e)
 	return first_ns;
 }
 
+/* Whether the next completion will wake who sleeps; else the connection is broken. */
+static bool ask_to_be_woken(struct engine *e)
+{
+	int rc = ibv_req_notify_cq(e->cq, 0);
+
+	if (rc)
+		health_fail(&e->health, KVD_ECONNECT, "arming the completion queue failed: %s",
+			    strerror(rc));
+	return !rc;
+}
+
 static void sleep_until(struct engine *e, uint64_t until_ns)
 {
 	struct pollfd fds[2] = { { .fd = e->comp->fd, .events = POLLIN },
@@ -235,7 +246,7 @@ static void sleep_until(struct engine *e, uint64_t until_ns)
 		until_ns = silent;
 	uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
 
-	if (ibv_req_notify_cq(e->cq, 0) || engine_take(e) != 0)
+	if (!ask_to_be_woken(e) || engine_take(e) != 0)
 		return;
 	if (poll(fds, 2, ms > 1000 ? 1000 : (int)ms) <= 0)
 		return;
@@ -272,7 +283,7 @@ void engine_arm(struct engine *e)
 	do {
 		if (!e->health.connected || e->health.broken || e->done)
 			break;
-		n = ibv_req_notify_cq(e->cq, 0) ? -1 : engine_take(e);
+		n = ask_to_be_woken(e) ? engine_take(e) : -1;
 	} while (n > 0);
 	arm_timer(e);
 }

@@ -205,7 +205,7 @@ static int poll_cq(struct ibv_cq *from, int max, struct ibv_wc *wc)
 static int req_notify_cq(struct ibv_cq *of, int solicited)
 {
 	(void)of, (void)solicited;
-	return 0;
+	return now->notify_error;
 }
 
 void end_reply(struct end *end, struct wire_reply reply, const void *payload, size_t bytes)

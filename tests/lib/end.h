@@ -28,6 +28,7 @@ struct end {
 	const void *read_to;       /* where the last READ ended up */
 	unsigned delay;            /* polls before a completion is seen */
 	enum ibv_wc_status status; /* of the next completions of what is sent */
+	int notify_error;          /* what asking for an event of the completion queue gives */
 };
 
 struct end *end_new(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* client/session: what becomes of operations whose connection is broken. */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -159,6 +160,36 @@ static void test_poll_gives_what_a_broken_connection_ended(void **state)
 	assert_ptr_equal(done.tag, &tag);
 	assert_int_equal(done.result, KVD_EPROTOCOL);
 	assert_false(ops_take_done(e, &done));
+}
+
+/* An event loop is told at once what ended with the connection, before it sleeps. */
+static void must_end_as_it_arms(int with, const char *why)
+{
+	struct kvd_completion done;
+
+	assert_int_equal(kvd_arm(&end->session), 1);
+	assert_non_null(strstr(e->health.err.text, why));
+	assert_int_equal(kvd_poll(&end->session, &done, 1, 0), 1);
+	assert_int_equal(done.result, with);
+	assert_null(e->qp);
+}
+
+static void test_loop_arms_on_a_failed_completion(void **state)
+{
+	uint8_t value[10];
+
+	(void)state;
+	end->status = IBV_WC_RETRY_EXC_ERR;
+	new_get(value, sizeof value);
+	must_end_as_it_arms(KVD_ECONNECT, "the connection to here broke");
+}
+
+static void test_loop_that_cannot_be_woken(void **state)
+{
+	(void)state;
+	end->notify_error = EIO;
+	new_change(NULL);
+	must_end_as_it_arms(KVD_EUNKNOWN, "arming the completion queue failed: Input/output error");
 }
 
 /* An unlock that is out when its connection is found broken would break the next one, when
@@ -399,6 +430,8 @@ int main(void)
 		TEST(test_second_reply),
 		TEST(test_what_wakes_a_loop),
 		TEST(test_poll_gives_what_a_broken_connection_ended),
+		TEST(test_loop_arms_on_a_failed_completion),
+		TEST(test_loop_that_cannot_be_woken),
 		TEST(test_nothing_is_left_in_flight_for_the_next_connection),
 		TEST(test_alone),
 		TEST(test_busy_is_no_answer),

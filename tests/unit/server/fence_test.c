@@ -22,6 +22,7 @@
 
 #include "server/store/item/item.h"
 #include "server/store/txn.h"
+#include "server/table/show.h"
 #include "tests/unit/server/stopped_kit.h"
 
 #define ITEMS 2u
@@ -37,6 +38,7 @@ struct look {
 	uint8_t value[ITEMS][VALUE_BYTES];
 	uint64_t committed;
 	struct layout_txn txn[ITEMS];
+	struct layout_lease lease;
 };
 
 /* "mfence", or "lock or" of nothing into the stack, which compilers have for it. */
@@ -74,6 +76,7 @@ static void take_look(struct look *l)
 	}
 	l->committed = scratch->committed;
 	memcpy(l->txn, scratch->txn, sizeof l->txn);
+	l->lease = stopped_store.table->header->lease;
 }
 
 /* P: marked as pending; U: being overwritten; O: replaced once the transaction is committed;
@@ -87,7 +90,8 @@ static char state_letter(uint64_t was, uint64_t is)
 	return is & ~was & LAYOUT_PENDING ? 'P' : 's';
 }
 
-/* V: a value; C: the point of effect of a transaction; W: what it tells of itself.  0: nothing. */
+/* V: a value; C: the point of effect of a transaction; W: what it tells of itself; L: the lease of
+ * the header.  0: nothing. */
 static char change_between(const struct look *was, const struct look *is)
 {
 	for (unsigned i = 0; i < ITEMS; i++)
@@ -97,7 +101,9 @@ static char change_between(const struct look *was, const struct look *is)
 		return 'V';
 	if (is->committed != was->committed)
 		return 'C';
-	return memcmp(is->txn, was->txn, sizeof is->txn) ? 'W' : 0;
+	if (memcmp(is->txn, was->txn, sizeof is->txn))
+		return 'W';
+	return memcmp(&is->lease, &was->lease, sizeof is->lease) ? 'L' : 0;
 }
 
 /* The same letter again says nothing new, unless there was a fence. */
@@ -232,11 +238,26 @@ static void test_txn(void **state)
 	must_begin(put_both, "PFWFOFCFs");
 }
 
+static void show_and_hide(unsigned n)
+{
+	(void)n;
+	table_show_lease(stopped_store.table, 7, 5, 4);
+	table_hide_lease(stopped_store.table);
+}
+
+/* What is READ from now on has the words, before kvd says so to anybody. */
+static void test_lease(void **state)
+{
+	(void)state;
+	must_begin(show_and_hide, "LFLF");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_txn),
+		cmocka_unit_test(test_lease),
 	};
 
 #ifndef __x86_64__

@@ -3,7 +3,7 @@
  * The extended verbs: requests built call by call, completions read field by
  * field, attributes.  One process, its queue pair connected to itself.
  */
-#include "tests/unit/softverbs/kit.h"
+#include "tests/unit/softverbs/ud.h"
 
 #define OPS                                                                                 \
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |      \
@@ -191,6 +191,47 @@ static void nothing_of_it(int sock)
 	close_ex(&e);
 }
 
+static void begin_datagram(struct ibv_qp_ex *qpx)
+{
+	ibv_wr_start(qpx);
+	qpx->wr_id = 1;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(qpx);
+	ibv_wr_set_inline_data(qpx, (void *)(uintptr_t)"hello", 6);
+}
+
+/* A datagram goes where it was addressed to, never where an earlier one went. */
+static void datagrams(int sock)
+{
+	struct ibv_qp_ex *qpx;
+	struct ibv_qp *qp;
+	struct end e;
+
+	(void)sock;
+	open_end(&e);
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = e.scq, .recv_cq = e.rcq, .qp_type = IBV_QPT_UD, .pd = e.pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1,
+			 .max_inline_data = INLINE_BYTES },
+	};
+	CHECK((qp = ibv_create_qp_ex(e.ctx, &init)) != NULL);
+	to_rts(qp);
+	qpx = sv_qp_to_qp_ex(qp);
+	post_recv(&e, 3, SLOT_BYTES);
+	begin_datagram(qpx);
+	ibv_wr_set_ud_addr(qpx, e.ah, e.qp->qp_num, QKEY);
+	CHECK(!ibv_wr_complete(qpx));
+	kit_expect(e.scq, 1, IBV_WC_SUCCESS);
+	kit_expect(e.rcq, 3, IBV_WC_SUCCESS);
+	CHECK(!strcmp((char *)e.mem + 3 * SLOT_BYTES + GRH, "hello"));
+	begin_datagram(qpx);
+	CHECK(ibv_wr_complete(qpx) == EINVAL);
+	CHECK(!sv_destroy_qp(qp));
+	close_end(&e);
+}
+
 static void what_there_is_none_of(int sock)
 {
 	struct ibv_cq_init_attr_ex init = { .cqe = 8, .wc_flags = IBV_WC_EX_WITH_TM_INFO };
@@ -256,6 +297,12 @@ static void test_nothing_of_it(void **state)
 	run(nothing_of_it);
 }
 
+static void test_datagrams(void **state)
+{
+	(void)state;
+	run(datagrams);
+}
+
 static void test_what_there_is_none_of(void **state)
 {
 	(void)state;
@@ -274,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_every_opcode),
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_nothing_of_it),
+		cmocka_unit_test(test_datagrams),
 		cmocka_unit_test(test_what_there_is_none_of),
 		cmocka_unit_test(test_closed_early),
 	};
