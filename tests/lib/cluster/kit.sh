@@ -167,3 +167,11 @@ check_old() {
 		echo "value$i"
 	done | cmp - "$tmp/out" || fail "keys of before are lost or others"
 }
+
+# -------------------------------------------------------------------- more than fits
+requires_filler() {
+	export KVD_LIBRARY=$KVD_BUILD/client/.libs/libkvd.so PYTHONPATH=$KVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1
+	[ -e "$KVD_LIBRARY" ] || skip "built without shared libraries"
+}
+# fill put|check ...: fill.py says how.
+fill() { python3 "$KVD_SOURCE/tests/lib/cluster/fill.py" "$@" 2>"$tmp/err" || { cat "$tmp/err"; return 1; }; }
