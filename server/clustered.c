@@ -192,13 +192,14 @@ static int share(struct server *s, struct err *err)
 	return s->completions ? 0 : err_set(err, -1, "no memory for completion records");
 }
 
-static int choose_listen(const struct server *s, struct addr *listen, struct err *err)
+static struct addr listen_of(const struct server *s)
 {
-	*listen = s->addr;
-	addr_set_port(listen, 0);
-	if (s->options->cluster_listen && addr_parse(listen, s->options->cluster_listen, err))
-		return -1;
-	return 0;
+	struct addr listen = s->addr;
+
+	if (s->options->cluster_listen)
+		return s->options->cluster_addr;
+	addr_set_port(&listen, 0);
+	return listen;
 }
 
 int clustered_new(struct server *s, struct err *err)
@@ -217,7 +218,8 @@ int clustered_new(struct server *s, struct err *err)
 
 	if (!s->membership)
 		return 0;
-	if (choose_listen(s, &o.listen, err) || share(s, err))
+	o.listen = listen_of(s);
+	if (share(s, err))
 		return -1;
 	for (unsigned i = 0; i < s->worker_count; i++) {
 		o.workers[i] = worker_store(s->worker[i]);

@@ -153,21 +153,19 @@ static void make_table(struct opt *table, struct options *o, struct flags *f)
 }
 
 /* A member with a disk has an address of its own, which is the same after a restart. */
-static int check_cluster_listen(const struct options *o, struct err *err)
+static int settle_cluster_listen(struct options *o, struct err *err)
 {
-	struct addr addr;
-
-	if (o->cluster_listen && addr_parse(&addr, o->cluster_listen, err))
+	if (o->cluster_listen && addr_parse(&o->cluster_addr, o->cluster_listen, err))
 		return -1;
 	if (o->durable.dir &&
-	    (!o->cluster_listen || !strcmp(strrchr(addr.text, ':'), ":0")))
+	    (!o->cluster_listen || !strcmp(strrchr(o->cluster_addr.text, ':'), ":0")))
 		return err_set(err, -1, "--data-dir with --cluster: give --cluster-listen ADDR:PORT, by which the "
 			       "others know this member again when it was restarted");
 	return 0;
 }
 
 /* What a member of a cluster can't be yet. */
-static int settle_cluster(const struct options *o, char *error, size_t error_bytes)
+static int settle_cluster(struct options *o, char *error, size_t error_bytes)
 {
 	struct err err;
 	const char *with = !o->cluster ? NULL :
@@ -180,7 +178,7 @@ static int settle_cluster(const struct options *o, char *error, size_t error_byt
 		snprintf(error, error_bytes, "--cluster: give the cluster's key (--cluster-key FILE)");
 	else if (with)
 		snprintf(error, error_bytes, "--cluster and %s exclude each other, for now", with);
-	else if (o->cluster && check_cluster_listen(o, &err))
+	else if (o->cluster && settle_cluster_listen(o, &err))
 		snprintf(error, error_bytes, "%s", err.text);
 	else
 		return 0;

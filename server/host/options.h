@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/addr.h"
 #include "common/opt.h"
 #include "server/durable/options.h"
 #include "server/host/namespace.h"
@@ -40,6 +41,7 @@ struct options {
 	unsigned namespace_count;
 	const char *cluster; /* "zk1:2181,zk2:2181/prod"; NULL: none */
 	const char *cluster_key, *cluster_listen;
+	struct addr cluster_addr; /* which cluster_listen means */
 	int cluster_copies;
 	bool evict;
 	bool wipe;

@@ -15,8 +15,6 @@
 
 #define LABEL "  %-14s "
 
-static bool verbose; /* of `devices -v` */
-
 static const char *atomics(enum ibv_atomic_cap cap)
 {
 	switch (cap) {
@@ -59,7 +57,8 @@ static void print_subnet(const struct verbs *verbs, struct ibv_context *ctx, uin
 	printf("    violations   P_Key %u, Q_Key %u\n", attr->bad_pkey_cntr, attr->qkey_viol_cntr);
 }
 
-static void print_port(const struct verbs *verbs, struct ibv_context *ctx, uint8_t port)
+static void print_port(const struct verbs *verbs, struct ibv_context *ctx, uint8_t port,
+		       bool verbose)
 {
 	struct ibv_port_attr attr;
 	union ibv_gid gid;
@@ -113,7 +112,7 @@ static void print_identity(const struct verbs *verbs, struct ibv_device *device,
 	       (unsigned)(guid & 0xffff), attr->fw_ver[0] ? ", firmware " : "", attr->fw_ver);
 }
 
-static void print_device(const struct verbs *verbs, struct ibv_device *device)
+static void print_device(const struct verbs *verbs, struct ibv_device *device, bool verbose)
 {
 	const char *bold = cli_color(1) ? "\033[1m" : "", *plain = cli_color(1) ? "\033[0m" : "";
 	struct ibv_context *ctx = verbs->open_device(device);
@@ -129,7 +128,7 @@ static void print_device(const struct verbs *verbs, struct ibv_device *device)
 	if (verbs->query_device(ctx, &attr) == 0) {
 		print_identity(verbs, device, &attr);
 		for (unsigned port = 1; port <= attr.phys_port_cnt; port++)
-			print_port(verbs, ctx, (uint8_t)port);
+			print_port(verbs, ctx, (uint8_t)port, verbose);
 		print_limits(&attr);
 	} else {
 		printf(LABEL "%s\n", "can't be asked", strerror(errno));
@@ -145,29 +144,30 @@ static const struct cli_option devices_options[] = {
 	{ 0 },
 };
 
-static int each_device(const struct verbs *verbs, void (*show)(const struct verbs *verbs,
-							       struct ibv_device *device))
+/* How many there are. */
+static int show_devices(const struct verbs *verbs, const struct cli_args *args)
 {
 	int count = 0;
 	struct ibv_device **list = verbs->get_device_list(&count);
 
 	if (!list)
 		return 0;
-	for (int i = 0; i < count; i++)
-		show(verbs, list[i]);
+	for (int i = 0; i < count; i++) {
+		if (args->given[DEVICES_JSON])
+			cli_device_json(verbs, list[i]);
+		else
+			print_device(verbs, list[i], args->given[DEVICES_VERBOSE]);
+	}
 	verbs->free_device_list(list);
 	return count;
 }
 
 static int run_devices(struct cli *cli, const struct cli_args *args)
 {
-	bool json = args->given[DEVICES_JSON];
+	int system = show_devices(&verbs_system, args);
+	int soft = verbs_soft ? show_devices(verbs_soft, args) : 0;
 
-	verbose = args->given[DEVICES_VERBOSE];
-	int system = each_device(&verbs_system, json ? cli_device_json : print_device);
-	int soft = verbs_soft ? each_device(verbs_soft, json ? cli_device_json : print_device) : 0;
-
-	if (system == 0 && !json)
+	if (system == 0 && !args->given[DEVICES_JSON])
 		puts("no RDMA device of this machine (Soft-RoCE makes one of a network interface:\n"
 		     "rdma link add rxe0 type rxe netdev IFACE)");
 	if (system + soft > 0)
