@@ -444,12 +444,17 @@ static char *trim(char *text)
 }
 
 /* Sets `why` to a sentence that doesn't name the place. */
-static bool apply_line(const struct opt *table, char *line, char *why, size_t why_bytes)
+static bool apply_line(const struct opt *table, char *line, size_t line_bytes, char *why,
+		       size_t why_bytes)
 {
 	char wrong[SENTENCE_BYTES];
 	const struct opt *o;
 	char *name, *value;
 
+	if (strlen(line) != line_bytes) {
+		snprintf(why, why_bytes, "the line has a zero byte: this is no text");
+		return false;
+	}
 	/* A '#' within a value (a path, say) is part of it. */
 	name = trim(line);
 	if (*name == '\0' || *name == '#')
@@ -482,14 +487,15 @@ int opt_read_file(const struct opt *table, const char *path, char *error, size_t
 	char *line = NULL;
 	size_t line_bytes = 0;
 	int number = 0, rc = 0;
+	ssize_t n;
 
 	if (file == NULL) {
 		snprintf(error, error_bytes, "can't read %s: %s", path, strerror(errno));
 		return -1;
 	}
-	while (rc == 0 && getline(&line, &line_bytes, file) >= 0) {
+	while (rc == 0 && (n = getline(&line, &line_bytes, file)) >= 0) {
 		number++;
-		if (!apply_line(table, line, why, sizeof why)) {
+		if (!apply_line(table, line, (size_t)n, why, sizeof why)) {
 			snprintf(error, error_bytes, "%s:%d: %s", path, number, why);
 			rc = -1;
 		}
