@@ -239,6 +239,9 @@ static void force(struct shard *s, uint64_t now_ns)
 		    s->servers, s->name);
 	else if (!s->member.known.epoch)
 		end(s, ADMIN_FAILED, "there is no configuration: \"kvcli cluster init\" makes one");
+	else if (s->member.is_unfit || !s->member.self.incarnation)
+		end(s, ADMIN_FAILED, "%s %s: force a member that has them", s->name,
+		    s->member.is_unfit ? "lacks changes" : "has no keys");
 	else if (!member_force(&s->member, now_ns, &actions))
 		end(s, ADMIN_FAILED, "%s is in the set: it takes over by itself when it has to",
 		    s->name);
