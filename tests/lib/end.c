@@ -154,8 +154,13 @@ static void swap(const struct ibv_send_wr *wr)
 
 static void take_message(const struct ibv_send_wr *wr)
 {
+	const uint8_t *message = (const void *)(uintptr_t)wr->sg_list[0].addr;
+	size_t bytes = wr->sg_list[0].length - sizeof now->asked;
+
+	memcpy(&now->asked, message, sizeof now->asked);
+	memcpy(now->behind, message + sizeof now->asked,
+	       bytes < sizeof now->behind ? bytes : sizeof now->behind);
 	now->messages++;
-	memcpy(&now->asked, (const void *)(uintptr_t)wr->sg_list[0].addr, sizeof now->asked);
 	if (now->answer)
 		now->answer(now, &now->asked);
 }

@@ -24,6 +24,7 @@ struct end {
 	/* What the next messages are answered: by this, if it is set. */
 	void (*answer)(struct end *end, const struct wire_request *request);
 	struct wire_request asked; /* the last one */
+	uint8_t behind[4096];      /* what stood behind it: the key, and the value if it was copied */
 	unsigned messages, reads;
 	const void *read_to;       /* where the last READ ended up */
 	unsigned delay;            /* polls before a completion is seen */

@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls of <kvd.h>: what each asks of kvd, what it makes of an answer, of one that makes no sense,
+ * and what it refuses without asking. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "client/kvd.h"
+#include "client/op/operation.h"
+#include "tests/lib/end.h"
+
+#define KEY "key", 3
+#define COUNT(of) (sizeof(of) / sizeof(of)[0])
+
+static struct end *end;
+static struct engine *e;
+static struct kvd_session *s;
+
+/* What kvd answers, again and again. */
+static struct wire_reply answer;
+static uint8_t page[512];
+static size_t page_bytes;
+
+static void give(struct end *to, const struct wire_request *request)
+{
+	(void)request;
+	end_reply(to, answer, page, page_bytes);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	end = end_new();
+	e = end->engine;
+	s = &end->session;
+	end->answer = give;
+	end->client.limits.atomics = true;
+	e->table.welcome.role = ROLE_ADMIN;
+	e->table.welcome.lock_rkey = 1;
+	answer = (struct wire_reply){ .bucket = ~0ull };
+	page_bytes = 0;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	end_delete(end);
+	return 0;
+}
+
+static void must_say(const char *what)
+{
+	const char *said = kvd_session_error(s);
+
+	if (!strstr(said, what))
+		fail_msg("'%s' instead of '%s'", said, what);
+}
+
+/* ------------------------------------------------------------------- changes */
+
+static void test_what_a_change_asks(void **state)
+{
+	static const struct {
+		struct kvd_change change;
+		uint32_t flags;
+		uint64_t version, ttl_ms;
+		uint32_t item_flags;
+	} cases[] = {
+		{ { .condition = KVD_ALWAYS }, 0, 0, 0, 0 },
+		{ { .condition = KVD_IF_ABSENT, .ttl_ms = 9 }, WIRE_IF_ABSENT, 0, 9, 0 },
+		{ { .condition = KVD_IF_PRESENT, .flags = 77 }, WIRE_IF_PRESENT, 0, 0, 77 },
+		{ { .condition = KVD_IF_VERSION, .version = 5, .options = KVD_OR_STALE },
+		  WIRE_IF_VERSION | WIRE_OR_STALE, 5, 0, 0 },
+		{ { .expires_unix_ms = 123, .signs = KVD_STALE }, WIRE_UNIX | WIRE_STALE, 0, 123, 0 },
+		{ { .signs = KVD_CLAIMED, .options = KVD_KEEP_TTL }, WIRE_CLAIMED | WIRE_KEEP_TTL, 0, 0, 0 },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT(cases); i++) {
+		struct kvd_change change = cases[i].change;
+
+		change.size = sizeof change;
+		assert_int_equal(kvd_put_with(s, KEY, "value", 5, &change, NULL), KVD_OK);
+		assert_int_equal(end->asked.op, WIRE_PUT);
+		assert_int_equal(end->asked.flags, cases[i].flags);
+		assert_int_equal(end->asked.version, cases[i].version);
+		assert_int_equal(end->asked.ttl_ms, cases[i].ttl_ms);
+		assert_int_equal(end->asked.item_flags, cases[i].item_flags);
+		assert_int_equal(end->asked.key_bytes, 3);
+		assert_memory_equal(end->behind, "keyvalue", 8);
+	}
+	assert_int_equal(end->messages, COUNT(cases));
+}
+
+#define A_CENTURY_MS (KVD_TTL_MS_MAX + 1)
+
+static void test_changes_that_make_no_sense(void **state)
+{
+	static const struct {
+		struct kvd_change change;
+		const char *says;
+	} cases[] = {
+		{ { .size = 1 }, "change.size is 1" },
+		{ { .condition = 4 }, "change.condition is 4" },
+		{ { .condition = -1 }, "change.condition is -1" },
+		{ { .signs = 4 }, "change.signs is 4" },
+		{ { .options = 8 }, "change.options is 8" },
+		{ { .options = KVD_SET_SIGNS }, "this kind of change has not all of that" },
+		{ { .options = KVD_OR_STALE }, "KVD_OR_STALE, which goes with KVD_IF_VERSION" },
+		{ { .ttl_ms = 1, .expires_unix_ms = 1 }, "give one of them" },
+		{ { .ttl_ms = A_CENTURY_MS }, "it counts from now, to a hundred years" },
+		{ { .ttl_ms = (uint64_t)-1 }, "it counts from now, to a hundred years" },
+		{ { .expires_unix_ms = KVD_UNIX_MS_MAX + 1 }, "to the year 9999" },
+	};
+	static char tag;
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT(cases); i++) {
+		struct kvd_change change = cases[i].change;
+
+		change.size = change.size ? change.size : sizeof change;
+		assert_int_equal(kvd_put_with(s, KEY, "v", 1, &change, NULL), KVD_EINVAL);
+		must_say(cases[i].says);
+		assert_int_equal(kvd_submit_put_with(s, KEY, "v", 1, &change, &tag), KVD_EINVAL);
+		assert_int_equal(kvd_submit_incr(s, KEY, 1, NULL, &change, &tag), KVD_EINVAL);
+		assert_int_equal(kvd_submit_append(s, KEY, "v", 1, &change, &tag), KVD_EINVAL);
+		assert_int_equal(kvd_append(s, KEY, "v", 1, &change, NULL), KVD_EINVAL);
+		assert_int_equal(kvd_submit_del_with(s, KEY, &change, &tag), KVD_EINVAL);
+	}
+	static const struct kvd_change kinds[] = {
+		{ .size = sizeof kinds[0], .ttl_ms = 1 },
+		{ .size = sizeof kinds[0], .flags = 1 },
+		{ .size = sizeof kinds[0], .signs = KVD_STALE },
+	};
+	for (unsigned i = 0; i < COUNT(kinds); i++) {
+		assert_int_equal(kvd_del_with(s, KEY, &kinds[i], NULL), KVD_EINVAL);
+		must_say("a deletion has none");
+	}
+	assert_int_equal(kvd_touch_with(s, KEY, &kinds[1], NULL), KVD_EINVAL);
+	must_say("a touch leaves a value's flags as they are");
+	assert_int_equal(kvd_touch_with(s, KEY, &kinds[2], NULL), KVD_EINVAL);
+	must_say("change.signs is set without KVD_SET_SIGNS");
+	assert_int_equal(end->messages, 0);
+	assert_int_equal(e->in_flight, 0);
+}
+
+static void test_keys_that_are_none(void **state)
+{
+	static const uint8_t longer[KVD_KEY_BYTES_MAX + 1];
+	uint8_t value[8];
+	size_t bytes;
+	kvd_lock_t *lock;
+
+	(void)state;
+	assert_int_equal(kvd_put(s, "", 0, "v", 1, NULL), KVD_EINVAL);
+	assert_int_equal(kvd_put(s, longer, sizeof longer, "v", 1, NULL), KVD_ETOOBIG);
+	assert_int_equal(kvd_get(s, "", 0, value, sizeof value, &bytes, NULL), KVD_EINVAL);
+	assert_int_equal(kvd_del(s, longer, sizeof longer), KVD_ETOOBIG);
+	assert_int_equal(kvd_lock_get(s, "", 0, 0, value, sizeof value, &bytes, NULL, &lock), KVD_EINVAL);
+	assert_null(lock);
+	assert_int_equal(kvd_keys_page(s, longer, sizeof longer, &(uint64_t){ 0 }, NULL, NULL), KVD_ETOOBIG);
+	assert_int_equal(end->messages, 0);
+	assert_int_equal(end->reads, 0);
+}
+
+static void test_what_computes(void **state)
+{
+	static const int64_t initial = -4;
+	struct wire_incr incr;
+	int64_t number = 0;
+	uint64_t unsigned_number = 0, version = 0;
+	size_t total = 0;
+
+	(void)state;
+	answer.value_bytes = (uint64_t)-7;
+	answer.version = 12;
+	assert_int_equal(kvd_incr(s, KEY, -3, &initial, NULL, &number), KVD_OK);
+	assert_int_equal(number, -7);
+	assert_int_equal(end->asked.op, WIRE_INCR);
+	assert_int_equal(end->asked.flags, WIRE_INITIAL);
+	memcpy(&incr, end->behind + 3, sizeof incr);
+	assert_int_equal(incr.delta, -3);
+	assert_int_equal(incr.initial, -4);
+	assert_int_equal(kvd_incr_u64(s, KEY, 5, NULL, NULL, &unsigned_number), KVD_OK);
+	assert_int_equal(unsigned_number, (uint64_t)-7);
+	assert_int_equal(end->asked.flags, WIRE_UNSIGNED);
+	assert_int_equal(kvd_decr_u64(s, KEY, 5, NULL, NULL, &unsigned_number), KVD_OK);
+	assert_int_equal(end->asked.flags, WIRE_UNSIGNED | WIRE_DOWN);
+	answer.value_bytes = 99;
+	assert_int_equal(kvd_append(s, KEY, "end", 3, NULL, &total), KVD_OK);
+	assert_int_equal(total, 99);
+	assert_int_equal(end->asked.op, WIRE_APPEND);
+	assert_int_equal(kvd_prepend(s, KEY, "begin", 5, NULL, &total), KVD_OK);
+	assert_int_equal(end->asked.op, WIRE_PREPEND);
+	assert_memory_equal(end->behind, "keybegin", 8);
+	assert_int_equal(kvd_touch(s, KEY, 50), KVD_OK);
+	assert_int_equal(end->asked.op, WIRE_TOUCH);
+	assert_int_equal(end->asked.ttl_ms, 50);
+	assert_int_equal(kvd_del_with(s, KEY, NULL, &version), KVD_OK);
+	assert_int_equal(version, 12);
+	/* Who lost is told the version that is there. */
+	answer.status = WIRE_CONDITION;
+	answer.version = 13;
+	assert_int_equal(kvd_put(s, KEY, "v", 1, &version), KVD_CONDITION);
+	assert_int_equal(version, 13);
+}
+
+static void test_answers_to_a_change(void **state)
+{
+	static const struct {
+		enum wire_status status;
+		int result;
+		const char *says;
+	} cases[] = {
+		{ WIRE_NOT_FOUND, KVD_NOT_FOUND, "" },
+		{ WIRE_EMEMORY, KVD_EFULL, "the table has no memory for this value" },
+		{ WIRE_ECROWDED, KVD_EFULL, "more than 200 other keys share this one's place" },
+		{ WIRE_ETOOBIG, KVD_ETOOBIG, "over the limit of 1 GiB" },
+		{ WIRE_EPULL, KVD_EINVAL, "the value changed while kvd read it" },
+		{ WIRE_ENUMBER, KVD_ENUMBER, "is not a whole number" },
+		{ WIRE_ERANGE, KVD_ERANGE, "does not fit 64 bits" },
+		{ WIRE_EDENIED, KVD_EDENIED, "kvd at here does not let they do that: their role is role" },
+		{ WIRE_EDISK, KVD_EDISK, "full or broken: nothing was changed" },
+		{ WIRE_EUNKNOWN, KVD_EUNKNOWN, "may be found after kvd is started again" },
+		{ WIRE_ESTOPPING, KVD_ECONNECT, "kvd is stopping" },
+		{ WIRE_EINVALID, KVD_EPROTOCOL, "a status that this client does not know" },
+		{ (enum wire_status)200, KVD_EPROTOCOL, "(key of 3 bytes, kvd at here)" },
+	};
+	struct kvd_completion done;
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT(cases); i++) {
+		answer.status = (uint8_t)cases[i].status;
+		assert_int_equal(kvd_submit_del(s, KEY, &done), KVD_OK);
+		assert_int_equal(kvd_poll(s, &done, 1, -1), 1);
+		assert_int_equal(done.result, cases[i].result);
+		must_say(cases[i].says);
+	}
+}
+
+/* ------------------------------------------------------------------- calls */
+
+static void test_answers_to_a_call(void **state)
+{
+	static const struct {
+		enum wire_status status;
+		int result;
+		const char *says;
+	} cases[] = {
+		{ WIRE_EDENIED, KVD_EDENIED, "their role is role" },
+		{ WIRE_EDISK, KVD_EDISK, "the disk of kvd at here is full or broken" },
+		{ WIRE_EUNKNOWN, KVD_EDISK, "the disk of kvd at here is full or broken" },
+		{ WIRE_EINVALID, KVD_EPROTOCOL, "here answered with status 5" },
+	};
+	uint64_t ns = 0;
+	char *json = NULL;
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT(cases); i++) {
+		answer.status = (uint8_t)cases[i].status;
+		assert_int_equal(kvd_stats(s, &json), cases[i].result);
+		must_say(cases[i].says);
+		assert_null(json);
+		assert_int_equal(kvd_ping(s, &ns), cases[i].result);
+		assert_int_equal(ns, 0);
+		assert_int_equal(kvd_flush(s), cases[i].result);
+	}
+	answer.status = WIRE_OK;
+	page_bytes = 4;
+	memcpy(page, "{\x1b" "1}", 4);
+	assert_int_equal(kvd_stats(s, &json), KVD_OK);
+	assert_int_equal(strlen(json), 4);
+	assert_null(strchr(json, '\x1b')); /* it moves no terminal */
+	free(json);
+	assert_int_equal(kvd_ping(s, &ns), KVD_OK);
+	assert_true(ns > 0);
+}
+
+static unsigned told;
+
+static int tell(void *arg, const void *key, size_t key_bytes, uint64_t value_bytes)
+{
+	(void)key, (void)key_bytes, (void)value_bytes;
+	told++;
+	return *(int *)arg;
+}
+
+static void put_key(unsigned key_bytes, const char *key, uint64_t value_bytes, size_t room)
+{
+	struct wire_key head = { .key_bytes = (uint16_t)key_bytes, .value_bytes = value_bytes };
+
+	memcpy(page + page_bytes, &head, sizeof head);
+	strcpy((char *)page + page_bytes + sizeof head, key);
+	page_bytes += sizeof head + room;
+}
+
+/* A page is told whole, or not at all. */
+static void test_pages_that_make_no_sense(void **state)
+{
+	static const struct {
+		unsigned key_bytes;
+		const char *key;
+		uint64_t value_bytes;
+		size_t room;
+	} cases[] = {
+		{ 0, "", 1, 0 },
+		{ 4, "keys", 1, 3 },
+		{ KVD_KEY_BYTES_MAX + 1, "keys", 1, 4 },
+		{ 4, "keys", KVD_VALUE_BYTES_MAX + 1, 4 },
+		{ 2, "ke", 1, 2 },   /* shorter than the prefix */
+		{ 4, "kayo", 1, 4 }, /* another prefix */
+	};
+	uint64_t cursor = 0;
+	int enough = 0;
+
+	(void)state;
+	told = 0;
+	for (unsigned i = 0; i < COUNT(cases); i++) {
+		page_bytes = 0;
+		put_key(4, "key1", 5, 4);
+		put_key(cases[i].key_bytes, cases[i].key, cases[i].value_bytes, cases[i].room);
+		assert_int_equal(kvd_keys_page(s, "key", 3, &cursor, tell, &enough), KVD_EPROTOCOL);
+		must_say("kvd at here sent a page of keys that makes no sense");
+	}
+	page_bytes -= 10; /* a head that is cut off */
+	assert_int_equal(kvd_keys_page(s, "key", 3, &cursor, tell, &enough), KVD_EPROTOCOL);
+	assert_int_equal(told, 0);
+	assert_int_equal(cursor, 0);
+}
+
+/* A cursor that goes round would never end. */
+static void test_cursors(void **state)
+{
+	uint64_t cursor = 5ull << 20;
+	int enough = 0;
+
+	(void)state;
+	told = 0;
+	put_key(4, "key1", 5, 4);
+	answer.version = cursor;
+	assert_int_equal(kvd_keys_page(s, "key", 3, &cursor, tell, &enough), KVD_EPROTOCOL);
+	must_say("a cursor that makes no sense");
+	answer.version = 4ull << 20;
+	assert_int_equal(kvd_keys_page(s, "key", 3, &cursor, tell, &enough), KVD_EPROTOCOL);
+	assert_int_equal(told, 0);
+	assert_int_equal(cursor, 5ull << 20);
+	answer.version = 6ull << 20;
+	assert_int_equal(kvd_keys_page(s, "key", 3, &cursor, tell, &enough), KVD_OK);
+	assert_int_equal(end->asked.version, 5ull << 20);
+	assert_int_equal(cursor, 6ull << 20);
+	assert_int_equal(told, 1);
+	/* Who has enough is asked no more. */
+	enough = 1;
+	assert_int_equal(kvd_keys(s, "key", 3, tell, &enough), KVD_OK);
+	assert_int_equal(told, 2);
+	/* Of a flush the same. */
+	answer.version = 1;
+	e->time.limit_ns = 20000000;
+	answer.status = WIRE_EBUSY;
+	assert_int_equal(kvd_flush(s), KVD_EBUSY);
+	must_say("a key stayed locked: not all keys were deleted");
+}
+
+static void flush_round(struct end *to, const struct wire_request *request)
+{
+	static const uint64_t next[] = { 3ull << 20, 9ull << 20, 2ull << 20 };
+	unsigned n = to->messages - 1; /* this one is counted */
+	struct wire_reply reply = { .bucket = ~0ull, .version = next[n % 3] };
+
+	assert_int_equal(request->version, n ? next[n - 1] : 0);
+	end_reply(to, reply, NULL, 0);
+}
+
+static void test_flush_that_goes_round(void **state)
+{
+	(void)state;
+	end->answer = flush_round;
+	assert_int_equal(kvd_flush(s), KVD_EPROTOCOL);
+	must_say("a cursor that makes no sense");
+}
+
+static void test_flush_at(void **state)
+{
+	(void)state;
+	assert_int_equal(kvd_flush_at(s, KVD_UNIX_MS_MAX + 1), KVD_EINVAL);
+	must_say("is no Unix time in milliseconds");
+	assert_int_equal(end->messages, 0);
+	assert_int_equal(kvd_flush_at(s, 77), KVD_OK);
+	assert_int_equal(end->asked.op, WIRE_FLUSH);
+	assert_int_equal(end->asked.flags, WIRE_UNIX);
+	assert_int_equal(end->asked.ttl_ms, 77);
+	answer.status = WIRE_EUNSUPPORTED;
+	assert_int_equal(kvd_flush_at(s, 77), KVD_EINVAL);
+	must_say("is a member of a cluster, which deletes keys now or never");
+}
+
+/* ------------------------------------------------------------------- GETs */
+
+static void test_gets_of_nothing(void **state)
+{
+	struct kvd_info info = { .size = 3 };
+	uint8_t value[8];
+	size_t bytes = 1;
+	void *allocated = value;
+
+	(void)state;
+	assert_int_equal(kvd_get_info(s, KEY, value, sizeof value, &info), KVD_EINVAL);
+	must_say("info.size is 3");
+	info.size = sizeof info;
+	assert_int_equal(kvd_get_info(s, KEY, value, sizeof value, &info), KVD_NOT_FOUND);
+	assert_int_equal(kvd_get_alloc(s, KEY, &allocated, &bytes, NULL), KVD_NOT_FOUND);
+	assert_ptr_equal(allocated, value);
+	assert_int_equal(kvd_exists(s, KEY, &bytes), KVD_NOT_FOUND);
+	assert_int_equal(bytes, 1);
+}
+
+static void test_batches(void **state)
+{
+	struct kvd_item items[40];
+	char value[] = "value";
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT(items); i++)
+		items[i] = (struct kvd_item){ .key = "key", .key_bytes = i == 7 ? 0 : 3, .value = value,
+					      .value_bytes = 5, .value_bytes_max = 5, .result = 99 };
+	answer.version = 5;
+	/* One that is none has its error, and the others are done. */
+	assert_int_equal(kvd_mput(s, items, COUNT(items), NULL), KVD_EINVAL);
+	for (unsigned i = 0; i < COUNT(items); i++) {
+		assert_int_equal(items[i].result, i == 7 ? KVD_EINVAL : KVD_OK);
+		assert_int_equal(items[i].version, i == 7 ? 0 : 5);
+	}
+	assert_int_equal(end->messages, COUNT(items) - 1);
+	items[7].key_bytes = 3;
+	answer.status = WIRE_EDISK;
+	assert_int_equal(kvd_mdel(s, items, COUNT(items)), KVD_EDISK);
+	assert_int_equal(kvd_mget(s, items, COUNT(items)), KVD_OK);
+	assert_int_equal(items[39].result, KVD_NOT_FOUND);
+	assert_int_equal(kvd_mexists(s, items, COUNT(items)), KVD_OK);
+	assert_int_equal(items[0].result, KVD_NOT_FOUND);
+	assert_int_equal(e->in_flight, 0);
+}
+
+/* ------------------------------------------------------------------- transactions */
+
+static void test_txn(void **state)
+{
+	struct wire_txn w[2];
+	uint64_t version = 0;
+	uint8_t value[8];
+	size_t bytes = 0;
+	kvd_txn_t *t;
+
+	(void)state;
+	answer.version = 21;
+	assert_int_equal(kvd_txn_new(s, &t), KVD_OK);
+	assert_int_equal(kvd_txn_get(t, "a", 1, value, sizeof value, &bytes), KVD_NOT_FOUND);
+	assert_int_equal(kvd_txn_put(t, "bb", 2, "xyz", 3), KVD_OK);
+	/* It sees what it writes itself. */
+	assert_int_equal(kvd_txn_get(t, "bb", 2, value, 2, &bytes), KVD_ESPACE);
+	assert_int_equal(kvd_txn_get(t, "bb", 2, value, sizeof value, &bytes), KVD_OK);
+	assert_int_equal(bytes, 3);
+	assert_memory_equal(value, "xyz", 3);
+	assert_int_equal(kvd_txn_del(t, "bb", 2), KVD_OK);
+	assert_int_equal(kvd_txn_get(t, "bb", 2, value, sizeof value, &bytes), KVD_NOT_FOUND);
+	assert_int_equal(end->messages, 0);
+	assert_int_equal(kvd_txn_commit(&t, &version), KVD_OK);
+	assert_null(t);
+	assert_int_equal(version, 21);
+	assert_int_equal(end->asked.op, WIRE_TXN);
+	assert_int_equal(end->asked.version, 2);
+	memcpy(&w[0], end->behind, sizeof w[0]);
+	memcpy(&w[1], end->behind + sizeof w[0] + 1, sizeof w[1]);
+	assert_int_equal(w[0].kind, WIRE_TXN_CHECK);
+	assert_int_equal(w[0].version, WIRE_TXN_ABSENT);
+	assert_int_equal(w[1].kind, WIRE_TXN_DELETE);
+	assert_int_equal(w[1].version, WIRE_TXN_ANY);
+	assert_int_equal(w[1].value_bytes, 0);
+	assert_memory_equal(end->behind + 2 * sizeof w[0] + 1, "bb", 2);
+}
+
+static void test_txn_that_only_reads(void **state)
+{
+	uint8_t value[8];
+	size_t bytes;
+	kvd_txn_t *t;
+
+	(void)state;
+	assert_int_equal(kvd_txn_new(s, &t), KVD_OK);
+	assert_int_equal(kvd_txn_get(t, "a", 1, value, sizeof value, &bytes), KVD_NOT_FOUND);
+	assert_int_equal(kvd_txn_commit(&t, NULL), KVD_OK);
+	assert_int_equal(end->messages, 0);
+	/* Two that are absent can have come and gone in turn: kvd says so. */
+	assert_int_equal(kvd_txn_new(s, &t), KVD_OK);
+	assert_int_equal(kvd_txn_get(t, "a", 1, value, sizeof value, &bytes), KVD_NOT_FOUND);
+	assert_int_equal(kvd_txn_get(t, "b", 1, value, sizeof value, &bytes), KVD_NOT_FOUND);
+	answer.status = WIRE_CONDITION;
+	assert_int_equal(kvd_txn_commit(&t, NULL), KVD_CONDITION);
+	assert_int_equal(end->messages, 1);
+}
+
+static void test_txn_has_limits(void **state)
+{
+	static const uint8_t much[KVD_TXN_BYTES_MAX];
+	char key[16];
+	kvd_txn_t *t;
+
+	(void)state;
+	assert_int_equal(kvd_txn_new(s, &t), KVD_OK);
+	assert_int_equal(kvd_txn_put(t, "", 0, "v", 1), KVD_EINVAL);
+	assert_int_equal(kvd_txn_put(t, "a", 1, much, sizeof much), KVD_ETOOBIG);
+	must_say("a transaction with changes has");
+	assert_int_equal(kvd_txn_put(t, "a", 1, much, 100), KVD_OK);
+	for (unsigned i = 0; i < KVD_TXN_KEYS_MAX; i++) {
+		snprintf(key, sizeof key, "k%u", i);
+		assert_int_equal(kvd_txn_del(t, key, strlen(key)), KVD_OK);
+	}
+	assert_int_equal(kvd_txn_commit(&t, NULL), KVD_ETOOBIG);
+	assert_null(t);
+	assert_int_equal(end->messages, 0);
+	kvd_txn_delete(&t);
+}
+
+/* ------------------------------------------------------------------- locks */
+
+static unsigned taken(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < BYTES_STRIPES; i++)
+		n += end->words[i] != 0;
+	return n;
+}
+
+static void test_locks(void **state)
+{
+	static const struct kvd_key keys[] = { { "a", 1 }, { "b", 1 }, { "a", 1 } };
+	kvd_lock_t *lock, *again;
+	uint64_t version = 0;
+
+	(void)state;
+	assert_int_equal(kvd_lock(s, keys, 3, 0, &lock), KVD_OK);
+	assert_in_range(taken(), 1, 2);
+	assert_int_equal(end->messages, 0);
+	assert_int_equal(kvd_lock_check(lock), KVD_OK);
+	answer.version = 8;
+	assert_int_equal(kvd_locked_put(lock, "a", 1, "v", 1, &version), KVD_OK);
+	assert_int_equal(version, 8);
+	assert_true(end->asked.token != 0);
+	assert_int_equal(kvd_locked_put(lock, "other than these", 16, "v", 1, &version), KVD_EINVAL);
+	must_say("the key is not among those of the lock");
+	assert_int_equal(kvd_lock(s, keys, 1, 0, &again), KVD_EINVAL);
+	must_say("this session holds the lock of one of the keys already");
+	assert_null(again);
+	assert_int_equal(kvd_unlock(&lock), KVD_OK);
+	assert_int_equal(kvd_unlock(&lock), KVD_OK);
+	kvd_ping(s, &version); /* the unlock's completion */
+	assert_int_equal(taken(), 0);
+}
+
+static void test_locks_that_others_hold(void **state)
+{
+	static const struct kvd_key key = { "a", 1 };
+	kvd_lock_t *lock;
+
+	(void)state;
+	for (unsigned i = 0; i < BYTES_STRIPES; i++)
+		end->words[i] = 12345;
+	assert_int_equal(kvd_lock(s, &key, 1, 0, &lock), KVD_EBUSY);
+	must_say("somebody else holds the lock");
+	assert_null(lock);
+	assert_int_equal(end->messages, 0);
+	answer.status = WIRE_EBUSY;
+	assert_int_equal(kvd_lock(s, &key, 1, 30, &lock), KVD_EBUSY);
+	must_say("the lock was not free within");
+	assert_int_equal(end->asked.op, WIRE_LOCK);
+	assert_in_range(end->asked.ttl_ms, 1, 31);
+	answer.status = WIRE_EUNSUPPORTED;
+	assert_int_equal(kvd_lock(s, &key, 1, 30, &lock), KVD_EPROTOCOL);
+	must_say("has no locks (its device has no atomics)");
+	/* kvd hands it over. */
+	answer.status = WIRE_OK;
+	assert_int_equal(kvd_lock(s, &key, 1, 30, &lock), KVD_OK);
+	/* But the word is another's: somebody wrote there. */
+	assert_int_equal(kvd_lock_check(lock), KVD_ELOST);
+	must_say("broke the lock by changing its word");
+	assert_int_equal(kvd_unlock(&lock), KVD_OK);
+}
+
+static void test_locks_that_there_are_none(void **state)
+{
+	static struct kvd_key keys[KVD_LOCK_KEYS_MAX + 1];
+	kvd_lock_t *lock;
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT(keys); i++)
+		keys[i] = (struct kvd_key){ "key", 3 };
+	assert_int_equal(kvd_lock(s, keys, 0, 0, &lock), KVD_EINVAL);
+	assert_int_equal(kvd_lock(s, keys, COUNT(keys), 0, &lock), KVD_EINVAL);
+	must_say("a lock takes 1 to");
+	e->table.welcome.lock_rkey = 0;
+	assert_int_equal(kvd_lock(s, keys, 1, 0, &lock), KVD_EDEVICE);
+	must_say("kvd at here has no locks: its device has no atomic operations");
+	e->table.welcome.role = ROLE_READ;
+	assert_int_equal(kvd_lock(s, keys, 1, 0, &lock), KVD_EDENIED);
+	assert_null(lock);
+	assert_int_equal(taken(), 0);
+}
+
+/* The lock ends with the connection, and nothing is done under it. */
+static void test_locks_that_are_lost(void **state)
+{
+	static const struct kvd_key key = { "a", 1 };
+	uint8_t value[8];
+	size_t bytes;
+	kvd_lock_t *lock;
+
+	(void)state;
+	assert_int_equal(kvd_lock(s, &key, 1, 0, &lock), KVD_OK);
+	health_fail(&e->health, KVD_ECONNECT, "gone");
+	assert_int_equal(kvd_locked_put(lock, "a", 1, "v", 1, NULL), KVD_ELOST);
+	must_say("the connection was lost, and the lock with it: nothing was done");
+	assert_int_equal(kvd_locked_get(lock, "a", 1, value, sizeof value, &bytes, NULL), KVD_ELOST);
+	assert_int_equal(kvd_locked_del(lock, "a", 1), KVD_ELOST);
+	assert_int_equal(kvd_lock_check(lock), KVD_ELOST);
+	assert_int_equal(kvd_unlock(&lock), KVD_ELOST);
+	must_say("kvd gave it to others");
+	assert_int_equal(end->messages, 0);
+}
+
+static int verdict;
+
+static int grow(void *arg, void *value, size_t *bytes)
+{
+	assert_int_equal(*bytes, SIZE_MAX); /* there was none */
+	*bytes = *(size_t *)arg;
+	memset(value, 'x', 4);
+	return verdict;
+}
+
+static void test_update(void **state)
+{
+	size_t bytes = 4;
+
+	(void)state;
+	verdict = 0;
+	assert_int_equal(kvd_update(s, KEY, grow, &bytes, 8, 0), KVD_OK);
+	assert_int_equal(end->asked.op, WIRE_PUT);
+	assert_memory_equal(end->behind, "keyxxxx", 7);
+	bytes = SIZE_MAX;
+	answer.status = WIRE_NOT_FOUND;
+	assert_int_equal(kvd_update(s, KEY, grow, &bytes, 8, 0), KVD_OK);
+	assert_int_equal(end->asked.op, WIRE_DELETE);
+	verdict = 1;
+	unsigned messages = end->messages;
+	assert_int_equal(kvd_update(s, KEY, grow, &bytes, 8, 0), KVD_CONDITION);
+	assert_int_equal(end->messages, messages);
+	uint64_t ns;
+	kvd_ping(s, &ns);
+	assert_int_equal(taken(), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_what_a_change_asks),
+		TEST(test_changes_that_make_no_sense),
+		TEST(test_keys_that_are_none),
+		TEST(test_what_computes),
+		TEST(test_answers_to_a_change),
+		TEST(test_answers_to_a_call),
+		TEST(test_pages_that_make_no_sense),
+		TEST(test_cursors),
+		TEST(test_flush_that_goes_round),
+		TEST(test_flush_at),
+		TEST(test_gets_of_nothing),
+		TEST(test_batches),
+		TEST(test_txn),
+		TEST(test_txn_that_only_reads),
+		TEST(test_txn_has_limits),
+		TEST(test_locks),
+		TEST(test_locks_that_others_hold),
+		TEST(test_locks_that_there_are_none),
+		TEST(test_locks_that_are_lost),
+		TEST(test_update),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
