@@ -141,6 +141,27 @@ static void test_had_an_effect(void **state)
 	assert_int_equal(asked_else, 0);
 }
 
+/* Each of them is asked for, before anybody waits. */
+static void test_all_that_are_adrift(void **state)
+{
+	struct kvd_completion done[3];
+	char tags[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		submit(&tags[i]);
+	lose();
+	fate = WIRE_OK;
+	connect_again();
+	session_resume(&end->session);
+	assert_int_equal(asked_fate, 3);
+	assert_int_equal(e->adrift, 0);
+	assert_int_equal(kvd_poll(&end->session, done, 3, 1000), 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(done[i].version, 9);
+	assert_int_equal(asked_else, 0);
+}
+
 static void test_not_known(void **state)
 {
 	char tag;
@@ -333,6 +354,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_had_no_effect),
 		TEST(test_had_an_effect),
+		TEST(test_all_that_are_adrift),
 		TEST(test_not_known),
 		TEST(test_sent_since),
 		TEST(test_sent_before),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "common/hash.h"
+#include "server/worker/request/pull.h"
 #include "tests/unit/server/one_peer.h"
 
 static int begin(void **state)
@@ -118,6 +119,16 @@ static void test_pull(void **state)
 	expect_lent("long", bytes);
 	assert_true(peer_stat(&peer, "pulls") >= 1);
 	assert_true(peer_stat(&peer, "pull_bytes") >= bytes);
+}
+
+/* A place that was used is used again: there are so many, and more values come one by one. */
+static void test_pull_after_pull(void **state)
+{
+	(void)state;
+	fill(10000, 4);
+	for (unsigned i = 0; i < 2 * PULLS; i++)
+		put_lent("again", 10000);
+	expect_lent("again", 10000);
 }
 
 static void test_pull_pieces(void **state)
@@ -367,7 +378,7 @@ int main(int argc, char **argv)
 		TEST(test_pull), TEST(test_pull_pieces), TEST(test_pull_append), TEST(test_long_append),
 		TEST(test_long_append_hang_up), TEST(test_pull_refused), TEST(test_pull_not_lent),
 		TEST(test_pull_hang_up), TEST(test_pinned), TEST(test_pinned_and_replaced),
-		TEST(test_pinned_have_a_limit),
+		TEST(test_pinned_have_a_limit), TEST(test_pull_after_pull),
 	};
 
 	return GROUP_RUN(tests, begin, end);

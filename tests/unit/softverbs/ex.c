@@ -186,6 +186,13 @@ static void nothing_of_it(int sock)
 	start(&e, 4);
 	ibv_wr_rdma_write(e.qpx, e.k.mr->rkey, (uintptr_t)e.k.mem);
 	ibv_wr_abort(e.qpx);
+	/* The first is right, the second is not: a READ into the request. */
+	start(&e, 5);
+	ibv_wr_rdma_write(e.qpx, e.k.mr->rkey, (uintptr_t)e.k.mem);
+	ibv_wr_set_inline_data(e.qpx, (void *)(uintptr_t)"x", 1);
+	ibv_wr_rdma_read(e.qpx, e.k.mr->rkey, (uintptr_t)e.k.mem);
+	ibv_wr_set_inline_data(e.qpx, (void *)(uintptr_t)"y", 1);
+	CHECK(ibv_wr_complete(e.qpx) == EINVAL);
 	CHECK(ibv_start_poll(e.cq, &attr) == ENOENT);
 	CHECK(e.k.mem[0] == 0);
 	close_ex(&e);

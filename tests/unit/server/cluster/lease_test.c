@@ -90,6 +90,7 @@ static void test_a_round(void **state)
 	assert_true(round_promised(&r, C, 1));
 	assert_int_equal(r.words.g, 1);
 	assert_true(round_is_good(&r, 100 * MS + LEASE_GOOD_NS - 1));
+	assert_false(round_is_good(&r, 100 * MS + LEASE_GOOD_NS));
 	assert_int_equal(round_left_ns(&r, 110 * MS), LEASE_GOOD_NS - 10 * MS);
 	assert_int_equal(round_left_ns(&r, 100 * MS + LEASE_GOOD_NS), 0);
 	round_raise(&r, B | C, 150 * MS);
