@@ -149,6 +149,31 @@ static void test_each_key_has_a_version_of_its_own(void **state)
 	assert_true(next > version + 2);
 }
 
+/* What fails leaves no mark on a key, which would keep readers waiting, and no memory taken. */
+static void test_one_that_fails_leaves_nothing(void **state)
+{
+	uint64_t version = put("one"), used;
+	struct txn_key keys[2];
+
+	(void)state;
+	put("two");
+	used = table_used_bytes(f.table);
+	for (unsigned i = 0; i < 100; i++) {
+		keys[0] = key_of(WIRE_TXN_PUT, "one", WIRE_TXN_ANY);
+		keys[1] = key_of(WIRE_TXN_PUT, "two", WIRE_TXN_ABSENT);
+		assert_int_equal(run(keys, 2), WIRE_CONDITION);
+		assert_non_null(keys[0].old);
+		assert_false(keys[0].old->state & LAYOUT_PENDING);
+		/* There is no place for an item that no table could have. */
+		keys[1] = key_of(WIRE_TXN_PUT, "two", WIRE_TXN_ANY);
+		keys[1].change.value_bytes = 64u << 20;
+		assert_int_equal(run(keys, 2), WIRE_EMEMORY);
+		assert_false(keys[0].old->state & LAYOUT_PENDING);
+		assert_int_equal(layout_state_version(keys[0].old->state), version);
+	}
+	assert_int_equal(table_used_bytes(f.table), used);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +182,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_each_key_has_a_version_of_its_own, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(test_one_that_fails_leaves_nothing, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

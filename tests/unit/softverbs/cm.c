@@ -97,6 +97,16 @@ static void grant(struct ibv_qp *qp, unsigned int access)
 	CHECK(!sv_modify_qp(qp, &attr, IBV_QP_ACCESS_FLAGS));
 }
 
+/* What it is connected with can be asked still. */
+static void ask_again(struct rdma_cm_id *id)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+	int mask = 0;
+
+	CHECK(!sv_init_qp_attr(id, &attr, &mask) && mask & IBV_QP_STATE);
+	CHECK(attr.qp_state == IBV_QPS_RTS);
+}
+
 static void manual_server(int sock)
 {
 	struct rdma_event_channel *ch = sv_create_event_channel();
@@ -124,6 +134,7 @@ static void manual_server(int sock)
 	CHECK(!kit_post_recv(&k, 0, 64, 7));
 	CHECK(!sv_accept(id, &param));
 	expect_event(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ask_again(id);
 	kit_expect(k.rcq, 7, IBV_WC_SUCCESS);
 	strcpy((char *)k.mem + 100, "read me");
 	kit_say(sock, k.mr->rkey);
