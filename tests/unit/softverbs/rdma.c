@@ -4,6 +4,8 @@
 #include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
+#define TORN_BYTES 10304
+#define TORN_READS 3000
 
 /* The passive side of most tests: memory with a known content. */
 static void fill(struct kit *k)
@@ -49,13 +51,14 @@ static void check_read(struct kit *k, size_t at, uint32_t bytes)
 
 static void use(int sock)
 {
-	static const uint32_t sizes[] = { 1, 7, 8, 9, 63, 64, 65, 100, 4096, 300001, 500000 };
+	static const uint32_t sizes[] = { 1,   7,   8,   9,   63,   64,   65,    100,	 511,
+					  512, 513, 575, 639, 4096, 4671, 10303, 300001, 500000 };
 	struct kit k;
 
 	kit_open(&k, &kit_defaults, sock);
 	kit_connect(&k);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		for (size_t at = 0; at < 20; at += 3)
+		for (size_t at = 0; at < 70; at += 3)
 			check_read(&k, at, sizes[i]);
 	}
 	/* What is written is read back. */
@@ -154,12 +157,72 @@ static void test_deregistered_while_read(void **state)
 		kit_run(use_going, serve_going);
 }
 
+/* ---- no word is half of what it was ---- */
+
+static void serve_changing(int sock)
+{
+	struct kit k;
+	uint64_t value = 0;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	while (recv(sock, &(char){ 0 }, 1, MSG_PEEK | MSG_DONTWAIT) < 0) {
+		value = ~value;
+		for (size_t i = 0; i < TORN_BYTES / 8; i++)
+			__atomic_store_n((uint64_t *)(void *)k.mem + i, value, __ATOMIC_RELAXED);
+	}
+	kit_meet(&k);
+	kit_close(&k);
+}
+
+/* Words that changed since the one before; each is all of one value. */
+static unsigned changes_in(const uint8_t *read, size_t bytes)
+{
+	unsigned changes = 0;
+	uint64_t before = 0, word;
+
+	for (size_t i = 0; i + 8 <= bytes; i += 8) {
+		memcpy(&word, read + i, 8);
+		CHECK(!word || !~word);
+		changes += i && word != before;
+		before = word;
+	}
+	return changes;
+}
+
+static void use_changing(int sock)
+{
+	static const uint32_t sizes[] = { 64, 1000, TORN_BYTES - 64 };
+	uint64_t end_ns = kit_now_ns() + KIT_LIMIT_S / 2 * 1000000000ull;
+	unsigned torn = 0;
+	struct kit k;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	for (unsigned i = 0; i < TORN_READS || (!torn && kit_now_ns() < end_ns); i++) {
+		uint32_t bytes = sizes[i % 3];
+		CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, bytes, i % 8 * 8, i, S));
+		kit_expect(k.scq, i, IBV_WC_SUCCESS);
+		torn += changes_in(k.mem, bytes);
+	}
+	CHECK(torn); /* or they were not changed meanwhile */
+	kit_meet(&k);
+	kit_close(&k);
+}
+
+static void test_words_are_whole(void **state)
+{
+	(void)state;
+	kit_run(serve_changing, use_changing);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mapped),
 		cmocka_unit_test(test_not_mappable),
 		cmocka_unit_test(test_deregistered_while_read),
+		cmocka_unit_test(test_words_are_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
