@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "front/conn/request.h"
 #include "front/conn/special.h"
@@ -23,7 +24,7 @@ static void ended(struct conn *c)
 
 static bool read_some(struct conn *c, struct iovec *iov, int count, ssize_t *got)
 {
-	*got = readv(c->fd, iov, count);
+	*got = count == 1 ? read(c->fd, iov->iov_base, iov->iov_len) : readv(c->fd, iov, count);
 	if (*got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (*got <= 0) {

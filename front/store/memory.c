@@ -3,29 +3,21 @@
 
 #include <stdlib.h>
 
-#define SMALL_ALL ((size_t)MEMORY_SMALL_BYTES * MEMORY_SMALL_COUNT)
+/* An odd number of cache lines: at multiples of 16 KiB the beginnings of all pieces, which is
+ * all that short values take, would share a few sets of the cache. */
+#define SMALL_STRIDE_BYTES ((size_t)MEMORY_SMALL_BYTES + 5 * 64)
+#define SMALL_ALL (SMALL_STRIDE_BYTES * MEMORY_SMALL_COUNT)
 #define LARGE_ALL ((size_t)MEMORY_LARGE_BYTES * MEMORY_LARGE_COUNT)
 
-/* A free piece, in its own memory. */
-struct piece {
-	struct piece *next;
-};
-
-static void push(struct piece **list, uint8_t *at)
+/* A piece is not touched by who frees or takes it: the device's copy meets it in any case. */
+static void push(struct pieces *p, uint8_t *at)
 {
-	struct piece *p = (struct piece *)at;
-
-	p->next = *list;
-	*list = p;
+	p->free[p->count++] = at;
 }
 
-static uint8_t *pop(struct piece **list)
+static uint8_t *pop(struct pieces *p)
 {
-	struct piece *p = *list;
-
-	if (p)
-		*list = p->next;
-	return (uint8_t *)p;
+	return p->count ? p->free[--p->count] : NULL;
 }
 
 void memory_init(struct memory *m, struct memory_budget *budget)
@@ -35,7 +27,7 @@ void memory_init(struct memory *m, struct memory_budget *budget)
 
 void memory_destroy(struct memory *m)
 {
-	m->small = m->large = NULL;
+	m->small.count = m->large.count = 0;
 	kvd_buffer_delete(&m->buffer);
 }
 
@@ -49,7 +41,7 @@ const char *memory_make(struct memory *m, kvd_client *client)
 	if (kvd_buffer_alloc(client, SMALL_ALL + LARGE_ALL, &arena, &m->buffer))
 		return kvd_client_error(client);
 	for (size_t i = MEMORY_SMALL_COUNT; i-- > 0;)
-		push(&m->small, (uint8_t *)arena + i * MEMORY_SMALL_BYTES);
+		push(&m->small, (uint8_t *)arena + i * SMALL_STRIDE_BYTES);
 	for (size_t i = MEMORY_LARGE_COUNT; i-- > 0;)
 		push(&m->large, (uint8_t *)arena + SMALL_ALL + i * MEMORY_LARGE_BYTES);
 	return NULL;
@@ -69,9 +61,9 @@ static bool take_heap(struct memory *m, size_t bytes, struct block *block)
 	return true;
 }
 
-static bool take_piece(struct piece **list, size_t bytes, struct block *block)
+static bool take_piece(struct pieces *p, size_t bytes, struct block *block)
 {
-	block->at = pop(list);
+	block->at = pop(p);
 	block->bytes = bytes;
 	block->heap = false;
 	return block->at;

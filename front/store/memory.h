@@ -37,10 +37,17 @@ struct block {
 	bool heap;
 };
 
+/* Those that are free: the last that was given back is the next to be taken, as it is the
+ * warmest. */
+struct pieces {
+	unsigned count;
+	uint8_t *free[MEMORY_SMALL_COUNT];
+};
+
 struct memory {
 	struct memory_budget *budget;
 	kvd_buffer *buffer; /* of all pieces; NULL: there are none */
-	struct piece *small, *large;
+	struct pieces small, large;
 	bool asked; /* making it was tried */
 };
 
