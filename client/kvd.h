@@ -669,6 +669,7 @@ struct kvd_counters {
 	uint64_t reconnects;
 	uint64_t round_trips;  /* times that a GET or lock waited for READs, atomics, kvd */
 	uint64_t copied_bytes; /* of values, from and to the caller's memory: short ones */
+	uint64_t doorbells;    /* times that work was posted, one request or many together */
 };
 void kvd_session_counters(const kvd_session *session, struct kvd_counters *counters);
 

@@ -123,6 +123,7 @@ HOT bool post(struct engine *e, struct post *p)
 	e->unsignaled = 0;
 	p->complete = 0;
 	p->reign = grant_reign(&e->table.grant);
+	e->counters.doorbells++;
 	int rc = ibv_post_send(e->qp, first, &bad);
 	if (rc)
 		health_fail(&e->health, KVD_ECONNECT, "posting to %s failed: %s", e->health.peer,

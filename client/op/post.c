@@ -144,6 +144,7 @@ int engine_flush(struct engine *e)
 	e->wr_count = 0;
 	if (e->health.broken || !e->health.connected)
 		return e->health.broken_code;
+	e->counters.doorbells++;
 	int rc = ibv_post_send(e->qp, e->wr, &bad);
 	return rc ? health_fail(&e->health, KVD_ECONNECT, "posting to %s failed: %s",
 				e->health.peer, strerror(rc))

@@ -63,7 +63,7 @@ static const struct {
 	{ "pieces", case_pieces },	   { "buffers", case_buffers },
 	{ "buffers_made", case_buffers_made },
 	{ "large", case_large },	   { "many", case_many },
-	{ "many_exist", case_many_exist },
+	{ "many_exist", case_many_exist }, { "one_doorbell", case_one_doorbell },
 	{ "events", case_events },	   { "submits", case_submits },
 	{ "reads", case_reads },	   { "latest", case_latest },
 	{ "sessions", case_sessions },

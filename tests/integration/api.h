@@ -65,6 +65,7 @@ void case_large(void);
 /* api_flight.c */
 void case_many(void);
 void case_many_exist(void);
+void case_one_doorbell(void);
 void case_sessions(void);
 void case_events(void);
 void case_submits(void);

@@ -86,6 +86,47 @@ void case_many_exist(void)
 	CHECK(items[1].result == KVD_NOT_FOUND);
 }
 
+/* What an mget of keys whose places are known costs. */
+static void mget_cost(kvd_session *s, struct kvd_item *items, size_t count,
+		      struct kvd_counters *cost)
+{
+	struct kvd_counters before;
+
+	CHECK(kvd_mget(s, items, count) == KVD_OK);
+	kvd_session_counters(s, &before);
+	CHECK(kvd_mget(s, items, count) == KVD_OK);
+	kvd_session_counters(s, cost);
+	cost->reads -= before.reads;
+	cost->doorbells -= before.doorbells;
+}
+
+/* A session that may have a hundred in flight posts a hundred READs together. */
+void case_one_doorbell(void)
+{
+	enum { KEYS = 100, DEPTH_OF_MOST = 32 };
+	struct kvd_options deep = { .size = sizeof deep, .timeout_ms = 60000, .depth = KEYS };
+	static struct kvd_item items[KEYS];
+	static char keys[KEYS][16], values[KEYS][16];
+	struct kvd_counters cost;
+	kvd_client *other;
+	kvd_session *s;
+
+	for (int i = 0; i < KEYS; i++) {
+		size_t n = (size_t)snprintf(keys[i], sizeof keys[i], "bell%d", i);
+		items[i] = (struct kvd_item){ .key = keys[i], .key_bytes = n, .value = values[i],
+					      .value_bytes = 8, .value_bytes_max = 16 };
+	}
+	CHECK(kvd_mput(session, items, KEYS, NULL) == KVD_OK);
+	CHECK(kvd_client_new(kvd_address, &deep, &other) == KVD_OK);
+	CHECK(kvd_session_new(other, &s) == KVD_OK);
+	mget_cost(s, items, KEYS, &cost);
+	CHECK(cost.reads == KEYS && cost.doorbells == 1);
+	mget_cost(session, items, KEYS, &cost);
+	CHECK(cost.reads == KEYS && cost.doorbells >= KEYS / DEPTH_OF_MOST);
+	kvd_session_delete(&s);
+	kvd_client_delete(&other);
+}
+
 /* The first sessions of a client, several at once: one of them opens the device. */
 enum { FIRST_SESSIONS = 4, FIRST_ROUNDS = 20 };
 

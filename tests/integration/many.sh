@@ -9,6 +9,7 @@ start_kvd --memory 64M
 expect 0 "$api" "$KVD_ADDR" many
 expect 0 "$api" "$KVD_ADDR" submits
 expect 0 "$api" "$KVD_ADDR" many_exist
+expect 0 "$api" "$KVD_ADDR" one_doorbell
 expect 0 "$api" "$KVD_ADDR" events "$(scaled 5000)"
 expect 0 "$api" "$KVD_ADDR" sessions
 stop_kvd
