@@ -53,6 +53,23 @@ static void on_link(evutil_socket_t fd, short what, void *arg)
 	link_readable(arg);
 }
 
+static void set(struct loop *loop, enum counter counter, uint64_t value)
+{
+	atomic_store_explicit(&loop->counters.value[counter], value, memory_order_relaxed);
+}
+
+static void count_links(struct loop *loop)
+{
+	uint64_t reads = 0, doorbells = 0;
+
+	set(loop, COUNTER_kvd_losses, link_losses(loop->gets) + link_losses(loop->changes));
+	if (!link_count(loop->gets, &reads, &doorbells) ||
+	    !link_count(loop->changes, &reads, &doorbells))
+		return;
+	set(loop, COUNTER_kvd_reads, reads);
+	set(loop, COUNTER_kvd_doorbells, doorbells);
+}
+
 static void on_look(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
@@ -61,9 +78,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	loop->now_ns = clock_ns();
 	conns_look(loop);
-	atomic_store_explicit(&loop->counters.value[COUNTER_kvd_losses],
-			      link_losses(loop->gets) + link_losses(loop->changes),
-			      memory_order_relaxed);
+	count_links(loop);
 }
 
 static void on_watch(evutil_socket_t fd, short what, void *arg)

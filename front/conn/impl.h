@@ -26,7 +26,7 @@
 
 #define IN_BYTES 16384u       /* of a connection's input that is not executed yet */
 #define LINE_BYTES_MAX 2048u  /* a line that has no end within that ends the connection */
-#define REQUESTS_MAX 64u      /* of a connection, unanswered */
+#define REQUESTS_MAX 128u     /* of a connection, unanswered: a session takes as many */
 #define HELD_BYTES_MAX (1u << 20) /* long values of a connection, before it waits */
 #define OUT_TEXT_BYTES 16384u
 #define OUT_SEGMENTS 64u
@@ -45,6 +45,7 @@ struct event_base;
 	X(cas_misses) X(cas_hits) X(cas_badval) X(touch_hits) X(touch_misses)                  \
 	X(store_too_large) X(store_no_memory) X(auth_cmds) X(auth_errors) X(idle_kicks)        \
 	X(stalled_kicks) X(bytes_read) X(bytes_written) X(kvd_errors) X(kvd_losses)            \
+	X(kvd_reads) X(kvd_doorbells)                                                          \
 	X(curr_connections) X(total_connections) X(conn_yields)
 
 enum counter {

@@ -296,6 +296,18 @@ uint64_t link_losses(const struct link *l)
 	return l->losses;
 }
 
+bool link_count(const struct link *l, uint64_t *reads, uint64_t *doorbells)
+{
+	struct kvd_counters counters;
+
+	if (l->state != LINK_UP || !l->session)
+		return false;
+	kvd_session_counters(l->session, &counters);
+	*reads += counters.reads;
+	*doorbells += counters.doorbells;
+	return true;
+}
+
 /* ------------------------------------------------------------ from and to */
 
 int link_new(kvd_client *client, struct mailbox *box, struct link **link, struct err *err)

@@ -58,5 +58,7 @@ bool link_is_up(const struct link *link);
 unsigned link_in_flight(const struct link *link);
 /* Those that were lost so far. */
 uint64_t link_losses(const struct link *link);
+/* Adds its READs and doorbells so far; false: they are not known now. */
+bool link_count(const struct link *link, uint64_t *reads, uint64_t *doorbells);
 
 #endif
