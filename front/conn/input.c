@@ -139,20 +139,6 @@ static void launch(struct request *r)
 		special_start(r);
 }
 
-/* A key that is no base64, in memcached's words. */
-static const char *not_decoded(enum verb verb)
-{
-	switch (verb) {
-	case VERB_META_DELETE:
-	case VERB_META_ARITHMETIC:
-		return "CLIENT_ERROR invalid or duplicate flag";
-	case VERB_META_DEBUG:
-		return command_bad_format;
-	default:
-		return "CLIENT_ERROR error decoding key";
-	}
-}
-
 static void add_keyed(struct conn *c, struct word key)
 {
 	struct request *r = add_request(c, &c->command);
@@ -162,7 +148,7 @@ static void add_keyed(struct conn *c, struct word key)
 	if (request_set_key(r, key.at, key.bytes))
 		launch(r);
 	else
-		request_end_text(r, not_decoded(c->command.verb));
+		request_end_text(r, command_bad_format);
 }
 
 /* ------------------------------------------------------------------- value */
@@ -262,7 +248,7 @@ static void end_value(struct conn *c)
 	if (request_set_key(r, c->key, c->command.key.bytes))
 		launch(r);
 	else
-		request_end_text(r, not_decoded(VERB_META_SET));
+		request_end_text(r, command_bad_format);
 }
 
 static bool take_value(struct conn *c)

@@ -3,15 +3,20 @@
 
 #include <string.h>
 
+#include "front/protocol/base64.h"
+
 /* With the flag's letter. */
 #define OPAQUE_BYTES_MAX 32u
+/* Of a line, but of "me". */
+#define META_WORDS_MAX 19u
 
-static const char bad_token[] = "CLIENT_ERROR bad token in command line format";
 static const char bad_flag[] = "CLIENT_ERROR invalid flag";
-static const char bad_or_twice[] = "CLIENT_ERROR invalid or duplicate flag";
+static const char duplicate[] = "CLIENT_ERROR duplicate flag";
+static const char bad_token[] = "CLIENT_ERROR bad token in command line format";
+static const char long_opaque[] = "CLIENT_ERROR opaque token too long";
 
 /* Each flag that any of them has.  Those that a command has no use for it passes over. */
-static const char known[] = "bcfhiklqstuvCDFIJLMNOPRT";
+static const char known[] = "bcfhklqstuvCDFIJLMNOPRT";
 
 /* A flag that has a token, which is behind its letter.  NULL, or what is wrong. */
 static const char *take_token(struct command *c, char flag, struct word token)
@@ -23,11 +28,12 @@ static const char *take_token(struct command *c, char flag, struct word token)
 		m->has_cas = true;
 		return word_u64(token, &c->cas) ? NULL : bad_token;
 	case 'D':
-		return word_u64(token, &c->delta) ? NULL : bad_token;
+		return word_u64(token, &c->delta) ? NULL : "CLIENT_ERROR invalid numeric delta value";
 	case 'F':
-		return word_u32(token, &c->flags) ? NULL : bad_token;
+		return word_u32(token, &c->flags) ? NULL : command_bad_format;
 	case 'J':
-		return word_u64(token, &m->initial) ? NULL : bad_token;
+		return word_u64(token, &m->initial) ? NULL
+						    : "CLIENT_ERROR invalid numeric initial value";
 	case 'M':
 		if (token.bytes != 1)
 			return "CLIENT_ERROR incorrect length for M token";
@@ -46,10 +52,20 @@ static const char *take_token(struct command *c, char flag, struct word token)
 	return NULL;
 }
 
+static const char *take_base64(struct command *c)
+{
+	uint8_t key[COMMAND_KEY_BYTES_MAX];
+
+	c->meta.base64 = true;
+	return base64_decode(c->key.at, c->key.bytes, key, sizeof key)
+		       ? NULL
+		       : "CLIENT_ERROR error decoding key";
+}
+
 static const char *take_opaque(struct meta *m, struct word token)
 {
 	if (token.bytes + 1 > OPAQUE_BYTES_MAX)
-		return "CLIENT_ERROR opaque token too long";
+		return long_opaque;
 	memcpy(m->opaque, token.at, token.bytes);
 	m->opaque_bytes = (uint8_t)token.bytes;
 	return NULL;
@@ -64,24 +80,36 @@ static const char *take_flag(struct command *c, struct word word)
 	if (!flag || !strchr(known, flag))
 		return bad_flag;
 	if (memchr(m->order, flag, m->count))
-		return "CLIENT_ERROR duplicate flag";
+		return duplicate;
 	m->order[m->count++] = flag;
 	m->value |= flag == 'v';
-	m->base64 |= flag == 'b';
 	m->invalidates |= flag == 'I';
 	c->quiet |= flag == 'q';
+	if (flag == 'b')
+		return take_base64(c);
 	return flag == 'O' ? take_opaque(m, token) : take_token(c, flag, token);
+}
+
+/* How much what is wrong with a token counts beside what is wrong with others; of two that count
+ * the same the last is told, as memcached does. */
+static int weight(const char *error)
+{
+	return !error ? 0 : error == long_opaque ? 1 : error == command_bad_format ? 2 : 3;
 }
 
 /* The words from `first` on; NULL, or what is wrong. */
 static const char *take_flags(struct command *c, const struct words *w, unsigned first)
 {
+	const char *wrong = NULL;
+
 	for (unsigned i = first; i < w->count; i++) {
 		const char *error = take_flag(c, w->word[i]);
-		if (error)
+		if (error == bad_flag || error == duplicate)
 			return error;
+		if (error && weight(error) >= weight(wrong))
+			wrong = error;
 	}
-	return NULL;
+	return wrong;
 }
 
 /* An error is told, however quiet. */
@@ -94,9 +122,7 @@ static void fail(struct command *c, const char *error)
 /* What memcached says of the same in md and ma. */
 static const char *in_short(const char *error)
 {
-	static const char mode[] = "CLIENT_ERROR incorrect length for M token";
-
-	return error == bad_flag || error == bad_token || !strcmp(error, mode) ? bad_or_twice : error;
+	return error == long_opaque ? error : "CLIENT_ERROR invalid or duplicate flag";
 }
 
 static void read_get(struct command *c, const struct words *w)
@@ -113,10 +139,10 @@ static void read_short(struct command *c, const struct words *w)
 
 	if (error)
 		fail(c, in_short(error));
-	else if (c->verb == VERB_META_ARITHMETIC && c->meta.mode && !strchr("IiDd+-", c->meta.mode))
+	else if (c->verb == VERB_META_ARITHMETIC && c->meta.mode && !strchr("ID+-", c->meta.mode))
 		fail(c, "CLIENT_ERROR invalid mode for ma M token");
 	else if (c->meta.mode)
-		c->meta.mode = strchr("Dd-", c->meta.mode) ? 'D' : 'I';
+		c->meta.mode = strchr("D-", c->meta.mode) ? 'D' : 'I';
 }
 
 static void read_set(struct command *c, const struct words *w)
@@ -148,6 +174,9 @@ static void read_key(struct command *c, const struct words *w)
 	c->key = w->word[1];
 	if (c->key.bytes > COMMAND_KEY_BYTES_MAX)
 		fail(c, command_bad_format);
+	else if (w->count > META_WORDS_MAX && c->verb != VERB_META_DEBUG)
+		fail(c, c->verb == VERB_META_GET ? "CLIENT_ERROR options flags are too long"
+						 : "CLIENT_ERROR options flags too long");
 }
 
 void meta_parse(struct command *c, const struct words *w)
