@@ -157,6 +157,15 @@ bool index_find(struct index *x, const struct index_spot *s, const void *key, un
 	       find_in(x, s->bucket[1], fp, key, key_bytes, e);
 }
 
+bool index_find_again(struct index *x, const struct index_spot *s, const void *key,
+		      unsigned key_bytes, struct index_entry *e)
+{
+	if ((e->bucket == s->bucket[0] || e->bucket == s->bucket[1]) &&
+	    get(bucket_words(x, e->bucket), e->slot) == e->word)
+		return true;
+	return index_find(x, s, key, key_bytes, e);
+}
+
 /* Words behind a bucket's own, until there are too many. */
 static unsigned words_behind(struct index *x, uint64_t bucket)
 {

@@ -36,6 +36,10 @@ void index_unlock(struct index *index, const struct index_spot *spot);
 bool index_find(struct index *index, const struct index_spot *spot, const void *key,
 		unsigned key_bytes, struct index_entry *entry);
 
+/* The same, of one that was found before: nearly always it is still there. */
+bool index_find_again(struct index *index, const struct index_spot *spot, const void *key,
+		      unsigned key_bytes, struct index_entry *entry);
+
 /*
  * Whether the buckets take another key: those that keys were made for do not, at a limit
  * that chance does not reach.  Caller: has the spot locked.

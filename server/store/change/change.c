@@ -28,8 +28,8 @@ void work_lock(struct store_worker *w, struct work *k)
 
 	index_lock(w->store->index, k->spot.hash, &k->spot);
 	if (old)
-		index_find(w->store->index, &k->spot, old->data, layout_key_bytes(old->lengths),
-			   &k->entry);
+		index_find_again(w->store->index, &k->spot, old->data,
+				 layout_key_bytes(old->lengths), &k->entry);
 }
 
 void work_leave(struct store_worker *w, struct work *k)
