@@ -19,7 +19,7 @@ void link_begin(struct link_writer *w, void *memory, enum link_kind kind, uint64
 					   .to = to, .number = number };
 }
 
-/* Room for that, zero; NULL: there is none. */
+/* Room for that, its padding zero; NULL: there is none. */
 static void *take(struct link_writer *w, size_t bytes)
 {
 	uint32_t all = padded(bytes);
@@ -30,7 +30,7 @@ static void *take(struct link_writer *w, size_t bytes)
 		w->is_full = true;
 		return NULL;
 	}
-	memset(at, 0, all);
+	memset(at + all - ALIGN, 0, ALIGN);
 	w->length += all;
 	return at;
 }

@@ -200,7 +200,7 @@ static void fill_hand(struct replica_worker *w)
 static struct replica_record *make(struct replica_worker *w, uint32_t stripe,
 				   struct layout_item *item)
 {
-	struct replica_record *o = calloc(1, sizeof *o + sizeof *o->items);
+	struct replica_record *o = replica_record_new(1, 0);
 
 	if (!o)
 		return NULL;

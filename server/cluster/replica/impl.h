@@ -34,7 +34,6 @@ struct replica_item {
 struct replica_record {
 	struct record base; /* first */
 	struct replica_worker *worker;
-	uint32_t stripes[LAYOUT_TXN_KEYS_MAX];
 
 	/* Out: in its worker's list, in the order in which they came. */
 	bool is_listed;
@@ -55,6 +54,8 @@ struct replica_record {
 	unsigned reads, count;
 	bool is_torn; /* a READ failed */
 	struct durable_fate fate; /* of items: of the change that they are */
+
+	uint32_t stripes[LAYOUT_TXN_KEYS_MAX]; /* the first that is not zero in a new one */
 	struct replica_item items[];
 };
 

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "server/cluster/record/in.h"
 #include "server/cluster/replica/disk.h"
+#include "server/cluster/replica/list.h"
 #include "server/cluster/replica/parked.h"
 #include "server/store/apply.h"
 #include "server/store/item/clock.h"
@@ -163,7 +164,7 @@ static enum made make(struct replica_peer *q, struct link_reader_record *from, u
 	*out = NULL;
 	if (!is_record(q->worker->store->store->table, from))
 		return NO_RECORD;
-	in = calloc(1, sizeof *in + h->items * sizeof *in->items + h->bytes);
+	in = replica_record_new(h->items, h->bytes);
 	if (!in)
 		return NO_MEMORY;
 	in->worker = q->worker;

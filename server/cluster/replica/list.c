@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "server/cluster/replica/list.h"
 
-#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct replica_record *replica_record_new(unsigned items, size_t bytes)
+{
+	size_t all = items * sizeof(struct replica_item);
+	struct replica_record *o = malloc(sizeof *o + all + bytes);
+
+	if (!o)
+		return NULL;
+	memset(o, 0, offsetof(struct replica_record, stripes));
+	memset(o->items, 0, all);
+	return o;
+}
 
 void replica_append(struct replica_worker *w, struct replica_record *o)
 {

@@ -5,6 +5,9 @@
 
 #include "server/cluster/replica/impl.h"
 
+/* Of so many items, and as many bytes behind them; zero but for stripes and bytes.  NULL: there
+ * is no memory. */
+struct replica_record *replica_record_new(unsigned items, size_t bytes);
 /* At its end: its number and who awaits it are there. */
 void replica_append(struct replica_worker *w, struct replica_record *o);
 void replica_unlist(struct replica_worker *w, struct replica_record *o);

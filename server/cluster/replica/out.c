@@ -50,7 +50,7 @@ static void give(struct durable_op *op, enum durable_result result)
 static struct replica_record *make(struct replica_worker *w, struct durable_op *op)
 {
 	struct store *s = w->replica->options.store;
-	struct replica_record *o = calloc(1, sizeof *o);
+	struct replica_record *o = replica_record_new(0, 0);
 	uint64_t version = op->records[0].version;
 
 	if (!o)
@@ -235,8 +235,7 @@ static bool copy_item(struct replica_worker *w, struct replica_item *i,
 struct replica_record *replica_items_of(struct replica_worker *w, const struct replica_record *o)
 {
 	const struct durable_op *op = o->op;
-	struct replica_record *in = calloc(1, sizeof *in + op->count * sizeof *in->items +
-						  removed_bytes(op));
+	struct replica_record *in = replica_record_new(op->count, removed_bytes(op));
 	uint8_t *keys = in ? (uint8_t *)&in->items[op->count] : NULL;
 
 	if (!in)
@@ -244,7 +243,7 @@ struct replica_record *replica_items_of(struct replica_worker *w, const struct r
 	in->worker = w;
 	in->base = (struct record){ .version = o->base.version, .count = o->base.count,
 				    .stripes = in->stripes };
-	memcpy(in->stripes, o->stripes, sizeof in->stripes);
+	memcpy(in->stripes, o->stripes, o->base.count * sizeof *in->stripes);
 	in->fate = op->fate;
 	for (unsigned i = 0; i < op->count; i++) {
 		in->items[i].record = in;
