@@ -26,7 +26,7 @@ void durable_port_init(struct durable_port *port, void (*wake)(void *arg), void 
 struct durable_op *durable_port_take(struct durable_port *port)
 {
 	/* A hint; whoever is woken sees it. */
-	if (!__atomic_load_n(&port->done, __ATOMIC_RELAXED))
+	if (!durable_port_has(port))
 		return NULL;
 	pthread_mutex_lock(&port->lock);
 	struct durable_op *all = port->done;
@@ -36,7 +36,13 @@ struct durable_op *durable_port_take(struct durable_port *port)
 	return all;
 }
 
-void durable_port_give(struct durable_op *op)
+bool durable_port_has(const struct durable_port *port)
+{
+	return __atomic_load_n(&port->done, __ATOMIC_RELAXED);
+}
+
+/* True: it is the first. */
+static bool append(struct durable_op *op)
 {
 	struct durable_port *port = op->port;
 
@@ -46,8 +52,20 @@ void durable_port_give(struct durable_op *op)
 	__atomic_store_n(port->done_end, op, __ATOMIC_RELAXED);
 	port->done_end = &op->next;
 	pthread_mutex_unlock(&port->lock);
-	if (first)
+	return first;
+}
+
+void durable_port_give(struct durable_op *op)
+{
+	struct durable_port *port = op->port;
+
+	if (append(op))
 		port->wake(port->arg);
+}
+
+void durable_port_keep(struct durable_op *op)
+{
+	append(op);
 }
 
 static void give_back(struct durable *d, struct durable_op *op)

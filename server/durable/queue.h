@@ -83,6 +83,10 @@ struct durable_op *durable_port_take(struct durable_port *port);
 
 /* To its port, which is not NULL; any thread. */
 void durable_port_give(struct durable_op *op);
+/* The same by the thread that takes them: nobody is woken.  It looks before it sleeps. */
+void durable_port_keep(struct durable_op *op);
+/* A hint to others than that thread. */
+bool durable_port_has(const struct durable_port *port);
 
 /* Any thread; doesn't wait.  A wipe is handed in when nothing else is under way. */
 void durable_submit(struct durable *durable, struct durable_op *op);

@@ -205,6 +205,8 @@ static int wait_batch(struct worker *w)
 	/* What was begun behind the last flush does not wait. */
 	if (w->guest)
 		w->guest->flush(w->guest->arg);
+	if (durable_port_has(&w->store.port))
+		return 1;
 	spin_start(&w->spin, start);
 	while (policy == POLL_BUSY ? clock_ns() - start < BUSY_ROUND_NS
 				   : policy != POLL_EVENT && spin_again(&w->spin, start, clock_ns())) {

@@ -41,10 +41,11 @@ static unsigned find_stripes(const struct store *s, const struct durable_op *op,
 	return n;
 }
 
+/* To this worker itself. */
 static void give(struct durable_op *op, enum durable_result result)
 {
 	op->result = result;
-	durable_port_give(op);
+	durable_port_keep(op);
 }
 
 static struct replica_record *make(struct replica_worker *w, struct durable_op *op)
