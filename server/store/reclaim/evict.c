@@ -191,9 +191,16 @@ static uint64_t remove_from(struct store_worker *w, uint64_t bucket, uint64_t us
 	return victim ? remove_entry(w, bucket, victim) : 0;
 }
 
-bool evict_from(struct store_worker *w, uint64_t bucket)
+static enum evict_made made(const struct store_worker *w, bool any)
 {
-	return remove_from(w, bucket, 0, true) != 0;
+	if (w->evictions)
+		return EVICT_BEGUN;
+	return any ? EVICT_ROOM : EVICT_NOTHING;
+}
+
+enum evict_made evict_from(struct store_worker *w, uint64_t bucket)
+{
+	return made(w, remove_from(w, bucket, 0, true));
 }
 
 /* ------------------------------------------------------------------- pages */
@@ -266,7 +273,7 @@ static bool empty_run(struct store_worker *w, uint64_t bytes)
 		heap_trim(w->heap);
 		if (has_room(w, bytes))
 			return true;
-		if (w->evictions)
+		if (made(w, true) == EVICT_BEGUN)
 			break;
 	}
 	return false;
@@ -337,21 +344,21 @@ static bool empty_slab(struct store_worker *w, uint64_t bytes)
 	return slabs_release(slabs, &slab);
 }
 
-bool evict_make_room(struct store_worker *w, uint64_t bytes)
+enum evict_made evict_make_room(struct store_worker *w, uint64_t bytes)
 {
 	struct store *s = w->store;
 	uint64_t usable = heap_usable_bytes(w->heap, bytes), freed = 0;
 
 	if (usable >= HEAP_PAGES_BYTES_MIN)
-		return empty_run(w, bytes);
+		return made(w, empty_run(w, bytes));
 	for (unsigned n = 0; n < VICTIMS_MAX && freed < FREED_MAX; n++) {
 		uint64_t bucket = roll(s->evict, index_buckets(s->index));
 		/* One of another size may be of no help: it does not go for that while it is used. */
 		bool any = n < ANY_SIZE_MAX;
 		uint64_t went = remove_from(w, bucket, any ? 0 : usable, !any);
 		freed += went;
-		if (is_of_size(went, usable) && !w->evictions)
-			return true;
+		if (is_of_size(went, usable) && made(w, true) == EVICT_ROOM)
+			return EVICT_ROOM;
 	}
-	return empty_slab(w, bytes) || freed;
+	return made(w, empty_slab(w, bytes) || freed);
 }

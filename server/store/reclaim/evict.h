@@ -14,15 +14,20 @@ struct store_worker;
 int evict_new(struct store *store);
 void evict_delete(struct store *store);
 
+enum evict_made {
+	EVICT_NOTHING, /* nothing could be removed now */
+	EVICT_ROOM,    /* it is worth trying again */
+	EVICT_BEGUN,   /* it goes when the worker's evictions have ended, which others must have first */
+};
+
 /*
- * Removes keys so that `bytes` of an item may find room; keys that are locked stay.
- * Whether it is worth trying again; if not, nothing could be removed now, or what was goes when
- * its worker's evictions have ended.  Caller: holds nothing.
+ * Removes keys so that `bytes` of an item may find room; keys that are locked stay.  Caller:
+ * holds nothing.
  */
-bool evict_make_room(struct store_worker *worker, uint64_t bytes);
+enum evict_made evict_make_room(struct store_worker *worker, uint64_t bytes);
 
 /* Removes a key that has its place in this bucket.  As evict_make_room(). */
-bool evict_from(struct store_worker *worker, uint64_t bucket);
+enum evict_made evict_from(struct store_worker *worker, uint64_t bucket);
 
 /* Keys that were removed.  evict: may be NULL. */
 uint64_t evict_count(const struct evict *evict);

@@ -31,8 +31,7 @@ bool store_make_room(struct store_worker *w, struct hash hash, unsigned tries, i
 	if (*status == WIRE_ECROWDED) {
 		index_lock(s->index, hash, &spot);
 		index_unlock(s->index, &spot);
-		if (tries < ROOM_TRIES_MAX && evict_from(w, spot.bucket[tries % 2]) &&
-		    !w->evictions)
+		if (tries < ROOM_TRIES_MAX && evict_from(w, spot.bucket[tries % 2]) == EVICT_ROOM)
 			return true;
 		*status = STORE_ASIDE;
 		return false;
@@ -44,8 +43,7 @@ bool store_make_room(struct store_worker *w, struct hash hash, unsigned tries, i
 	unsigned max = bytes < HEAP_PAGES_BYTES_MIN ? ROOM_TRIES_MAX : ROOM_TRIES_PAGES_MAX;
 	if (!region_may_spare(s->table->region, bytes))
 		return false;
-	if (!moving && tries < max && evict_make_room(w, bytes) &&
-	    !w->evictions) {
+	if (!moving && tries < max && evict_make_room(w, bytes) == EVICT_ROOM) {
 		heap_allow_waste(w->heap);
 		return true;
 	}
