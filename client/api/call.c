@@ -5,6 +5,7 @@
 
 #include "client/again/fate.h"
 #include "client/again/ready.h"
+#include "client/api/flushing.h"
 #include "client/get/fast.h"
 #include "client/get/get.h"
 #include "client/op/engine.h"
@@ -275,39 +276,23 @@ static int malformed(struct kvd_session *s, const char *what)
 		       session_engine(s)->health.peer, what);
 }
 
-static bool is_another_reign(struct kvd_session *s, uint64_t *reign)
-{
-	uint64_t was = *reign, now = session_engine(s)->reign;
-
-	*reign = now ? now : was;
-	return was && was != *reign;
-}
-
 int kvd_flush(kvd_session *s)
 {
 	uint64_t limit_ns = session_engine(s)->time.limit_ns, deadline = clock_ns() + limit_ns;
+	struct flushing f = { .reign = session_engine(s)->reign };
 	const struct outcome *out;
-	uint64_t from = 0, reign = session_engine(s)->reign;
 
 	for (;;) {
-		int rc = run_call(s, WIRE_FLUSH, NULL, 0, from, &out);
-		/* Of a cluster the next primary goes on; what was deleted twice is deleted. */
-		if (rc == KVD_ECONNECT && reign && clock_ns() < deadline) {
-			from = 0;
+		int rc = run_call(s, WIRE_FLUSH, NULL, 0, f.from, &out);
+		if (flushing_begins_again(&f, rc, session_engine(s)->reign, clock_ns() < deadline))
 			continue;
-		}
 		if (rc)
 			return rc;
-		/* The next primary's buckets are others: what was behind may be in front there. */
-		if (is_another_reign(s, &reign)) {
-			from = 0;
-			continue;
-		}
 		bool busy = out->reply.status == WIRE_EBUSY;
-		if (!leads_on(from, out->reply.version))
+		if (!leads_on(f.from, out->reply.version))
 			return malformed(s, "a cursor");
-		from = out->reply.version;
-		if (!busy && !from)
+		f.from = out->reply.version;
+		if (!busy && !f.from)
 			return KVD_OK;
 		if (busy && clock_ns() > deadline)
 			return err_set(session_err(s), KVD_EBUSY,
