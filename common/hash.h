@@ -40,6 +40,12 @@ uint64_t hash_item_split(const struct layout_item *head, size_t key_bytes, const
 			 size_t value_bytes, uint64_t version, uint64_t offset);
 
 /*
+ * The hash of an item without version and place, of a value's hash_bytes(): for
+ * hash_item_of().  `head` is of a value of LAYOUT_APART_BYTES_MIN at the least.
+ */
+uint64_t hash_item_join(const struct layout_item *head, size_t key_bytes, uint64_t value_hash);
+
+/*
  * Either of them, of a value that comes in pieces: begin, add each in order, end
  * with the function that the hash is of.
  */
@@ -54,7 +60,8 @@ uint64_t hash_bytes_end(struct hash_stream *stream);
 uint64_t hash_item_end(struct hash_stream *stream, uint64_t version, uint64_t offset);
 /* The same of a stream that goes on. */
 uint64_t hash_item_sum(const struct hash_stream *stream, uint64_t version, uint64_t offset);
-/* What hash_item_end() makes of the hash_bytes_end() of an item's stream. */
+/* What hash_item_end() makes of the hash_bytes_end() of an item's stream, or of
+ * hash_item_join(). */
 uint64_t hash_item_of(uint64_t bytes, uint64_t version, uint64_t offset);
 
 #endif

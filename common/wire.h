@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x3144564bu /* "KVD1" */
-#define WIRE_VERSION 9u
+#define WIRE_VERSION 10u
 
 /* The longest message, either way. */
 #define WIRE_MESSAGE_BYTES_MAX 8192u

@@ -67,3 +67,12 @@ void store_item_hash_stream(struct layout_item *item, struct hash_stream *stream
 	item->checksum = hash_bytes_end(stream);
 	state_store(item, HASHED);
 }
+
+/* A short value is hashed with its head, by store_item_seal(). */
+void store_item_hash_value(struct layout_item *item, uint64_t value_hash)
+{
+	if (layout_value_bytes(item->lengths) < LAYOUT_APART_BYTES_MIN)
+		return;
+	item->checksum = hash_item_join(item, layout_key_bytes(item->lengths), value_hash);
+	state_store(item, HASHED);
+}

@@ -106,5 +106,7 @@ void store_item_unpin(struct store_worker *worker, struct pin *pin);
 void store_item_seal(struct store_worker *worker, struct layout_item *item);
 /* The long part of it, ahead of the mark: from a stream that has all of the item. */
 void store_item_hash_stream(struct layout_item *item, struct hash_stream *stream);
+/* The same, from the hash_bytes() of the value. */
+void store_item_hash_value(struct layout_item *item, uint64_t value_hash);
 
 #endif

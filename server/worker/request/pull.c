@@ -31,7 +31,7 @@
 #include "server/worker/reply.h"
 #include "server/worker/request/attributes.h"
 
-#define CHUNK_BYTES_MAX (1ull << 20)
+#define CHUNK_BYTES_MAX (256ull << 10) /* in the processor's cache when it is hashed */
 #define WINDOW 4u
 #define WAIT_NS_MAX 2000000000ull /* as a small request, which is set aside: recv.c */
 
@@ -45,7 +45,7 @@ struct pull {
 	uint64_t posted, arrived;
 	uint32_t chunk_bytes[WINDOW]; /* in flight, by their number */
 	uint32_t chunks_posted, chunks_arrived;
-	struct hash_stream value_hash, item_hash;
+	struct hash_stream hash;
 	bool failed;
 	bool complete;
 	uint64_t begun_ns;
@@ -239,12 +239,12 @@ static void advance(struct pulls *s, struct pull *p)
 	if (p->posted < p->request.value_bytes || !s->parts.tx->free)
 		return; /* no room to go on: pulls_retry() */
 	if (!p->complete) {
-		if (hash_bytes_end(&p->value_hash) != p->request.value_checksum) {
+		if (hash_bytes_end(&p->hash) != p->request.value_checksum) {
 			store_item_delete(s->parts.store, p->item);
 			finish(s, p, WIRE_EPULL, &(struct store_result){ .bucket = ~0ull });
 			return;
 		}
-		store_item_hash_stream(p->item, &p->item_hash);
+		store_item_hash_value(p->item, p->request.value_checksum);
 		p->complete = true;
 		p->complete_ns = clock_ns();
 		p->report_ns = p->complete_ns + REPORT_FIRST_NS;
@@ -311,8 +311,7 @@ enum request_fate pull_start(struct pulls *s, struct sendq *to,
 	p->posted = p->arrived = 0;
 	p->chunks_posted = p->chunks_arrived = 0;
 	p->failed = p->complete = false;
-	hash_bytes_begin(&p->value_hash);
-	hash_item_begin(&p->item_hash, p->item, q->key_bytes);
+	hash_bytes_begin(&p->hash);
 	to->pulls++;
 	stats_add(&s->parts.stats->pulls, 1);
 	stats_add(&s->parts.stats->pull_bytes, q->value_bytes);
@@ -325,8 +324,7 @@ static void arrived(struct pull *p)
 {
 	uint32_t bytes = p->chunk_bytes[p->chunks_arrived % WINDOW];
 
-	hash_add(&p->value_hash, value_of(p) + p->arrived, bytes);
-	hash_add(&p->item_hash, value_of(p) + p->arrived, bytes);
+	hash_add(&p->hash, value_of(p) + p->arrived, bytes);
 	p->arrived += bytes;
 }
 

@@ -15,16 +15,21 @@
 
 enum { BYTES = 5000, KEY_BYTES = 17 };
 
-static struct layout_item *make_item(void)
+static struct layout_item *make_item_of(size_t bytes)
 {
 	struct layout_item *item = calloc(1, sizeof *item + KEY_BYTES + BYTES);
 
 	assert_non_null(item);
-	item->lengths = layout_lengths(BYTES, KEY_BYTES);
+	item->lengths = layout_lengths(bytes, KEY_BYTES);
 	item->expiry = 99;
 	for (unsigned i = 0; i < KEY_BYTES + BYTES; i++)
 		item->data[i] = (uint8_t)(i * i >> 3);
 	return item;
+}
+
+static struct layout_item *make_item(void)
+{
+	return make_item_of(BYTES);
 }
 
 static void test_pieces(void **state)
@@ -64,20 +69,41 @@ static void test_is_xxh3(void **state)
 	free(item);
 }
 
-/* Whatever bit is flipped, but for the state and the checksum itself. */
+/* Whatever bit is flipped, but for the state and the checksum itself; of a value that is hashed
+ * with its head, and of one that is not. */
 static void test_every_bit(void **state)
 {
-	struct layout_item *item = make_item();
-	uint64_t whole = hash_item(item, layout_item_bytes(KEY_BYTES, BYTES), 5, 4096);
-	uint8_t *bytes = (uint8_t *)&item->lengths;
+	static const size_t lengths[] = { 100, LAYOUT_APART_BYTES_MIN - 1, LAYOUT_APART_BYTES_MIN };
 
 	(void)state;
-	for (size_t i = 0; i < 8 * (sizeof *item - 16 + KEY_BYTES + BYTES); i++) {
-		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
-		assert_true(hash_item(item, layout_item_bytes(KEY_BYTES, BYTES), 5, 4096) != whole);
-		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+	for (unsigned n = 0; n < sizeof lengths / sizeof lengths[0]; n++) {
+		struct layout_item *item = make_item_of(lengths[n]);
+		uint64_t bytes = layout_item_bytes(KEY_BYTES, lengths[n]);
+		uint64_t whole = hash_item(item, bytes, 5, 4096);
+		uint8_t *from = (uint8_t *)&item->lengths;
+		for (size_t i = 0; i < 8 * (bytes - offsetof(struct layout_item, lengths)); i++) {
+			from[i / 8] ^= (uint8_t)(1u << i % 8);
+			assert_true(hash_item(item, bytes, 5, 4096) != whole);
+			from[i / 8] ^= (uint8_t)(1u << i % 8);
+		}
+		free(item);
 	}
-	free(item);
+}
+
+/* One way or another, at the length where one ends and the other begins. */
+static void test_long_and_short(void **state)
+{
+	(void)state;
+	for (size_t n = LAYOUT_APART_BYTES_MIN - 2; n < LAYOUT_APART_BYTES_MIN + 2; n++) {
+		struct layout_item *item = make_item_of(n);
+		const uint8_t *value = item->data + KEY_BYTES;
+		uint64_t whole = hash_item(item, layout_item_bytes(KEY_BYTES, n), 5, 4096);
+		uint64_t joined = hash_item_join(item, KEY_BYTES, hash_bytes(value, n));
+		assert_true(hash_item_split(item, KEY_BYTES, value, n, 5, 4096) == whole);
+		assert_int_equal(hash_item_of(joined, 5, 4096) == whole,
+				 n >= LAYOUT_APART_BYTES_MIN);
+		free(item);
+	}
 }
 
 int main(void)
@@ -86,6 +112,7 @@ int main(void)
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_is_xxh3),
 		cmocka_unit_test(test_every_bit),
+		cmocka_unit_test(test_long_and_short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
