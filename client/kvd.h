@@ -670,6 +670,7 @@ struct kvd_counters {
 	uint64_t round_trips;  /* times that a GET or lock waited for READs, atomics, kvd */
 	uint64_t copied_bytes; /* of values, from and to the caller's memory: short ones */
 	uint64_t doorbells;    /* times that work was posted, one request or many together */
+	uint64_t hashed_aside_bytes; /* of values that GETs READ, by the client's second thread */
 };
 void kvd_session_counters(const kvd_session *session, struct kvd_counters *counters);
 

@@ -192,6 +192,7 @@ void engine_case_long(struct engine *e)
 	histogram_clear(&get_ns);
 	histogram_clear(&raw_ns);
 	histogram_clear(&share);
+	struct kvd_counters before = engine_counters(e);
 	for (uint64_t i = 0; i < pairs; i++) {
 		struct pair pair = time_long(e, room, room_bytes);
 		histogram_record(&get_ns, pair.get_ns);
@@ -202,6 +203,9 @@ void engine_case_long(struct engine *e)
 	figure("raw_mb_per_s", mb_per_s(bytes, &raw_ns));
 	figure("ratio", (double)MILLION / (double)histogram_percentile(&share, 50));
 	figure("ratio_of_best", (double)raw_ns.min_ns / (double)get_ns.min_ns);
+	struct kvd_counters after = engine_counters(e);
+	figure("hashed_aside", (double)(after.hashed_aside_bytes - before.hashed_aside_bytes) /
+				       ((double)bytes * (double)pairs));
 	kvd_buffer_delete(&buffer);
 	free(room);
 }

@@ -209,7 +209,8 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	pthread_mutex_init(&c->settling, NULL);
 	route_init(&c->route);
 	c->buffers = buffers_new();
-	if (!c->buffers)
+	c->hasher = hasher_new();
+	if (!c->buffers || !c->hasher)
 		return err_set(&c->err, KVD_ENOMEM, "out of memory");
 	rc = set_options(c, options);
 	if (rc)
@@ -241,6 +242,7 @@ void kvd_client_delete(kvd_client **client)
 	session_free_pd(c);
 	mirror_delete(c->mirror);
 	buffers_delete(c->buffers);
+	hasher_delete(c->hasher);
 	directory_leave(&c->directory);
 	auth_wipe(&c->credentials, sizeof c->credentials);
 	pthread_mutex_destroy(&c->settling);

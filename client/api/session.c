@@ -56,6 +56,7 @@ static void set_up(struct kvd_session *s, struct kvd_client *client)
 	e->options = &client->options;
 	e->registrar = (struct registrar){ .verbs = client->verbs, .buffers = client->buffers };
 	e->health.verbs = client->verbs;
+	e->hasher = client->hasher;
 	route_present(&client->route, &s->addr);
 	e->health.peer = s->addr.text;
 	e->health.user = client->has_credentials ? client->credentials.name : "this client";

@@ -33,6 +33,7 @@
 
 #include "client/get/item.h"
 #include "client/get/lookup.h"
+#include "client/get/parts.h"
 #include "client/get/pending.h"
 #include "client/get/verify.h"
 #include "client/op/engine.h"
@@ -180,30 +181,6 @@ static void post_reads(struct op *op, struct get *g, enum step step)
 	g->reads.count = 0;
 }
 
-/* The next READs of an item whose value goes to the caller's memory: one at the least, and
- * more as far as the send queue has room. */
-static void post_more(struct op *op, struct get *g)
-{
-	struct engine *e = op->engine;
-	const struct wire_welcome *w = &g->table->welcome;
-	uint64_t base = w->table_addr + get_offset(g, g->word);
-	uint32_t max = e->message_bytes_max, bytes;
-
-	while (!op->reads || engine_room(e) > e->sq_depth / 2) {
-		bytes = item_next_part(g);
-		if (!bytes)
-			break;
-		item_part_posted(g, op_read_item(op, base + g->posted, w->table_rkey, g->posted,
-						 get_head_bytes(g), bytes < max ? bytes : max));
-	}
-}
-
-static void post_direct(struct op *op, struct get *g)
-{
-	item_plan_direct(g);
-	post_more(op, g);
-}
-
 /* A long item: its value straight into the caller's memory. */
 static void post_long(struct op *op, struct get *g)
 {
@@ -224,7 +201,7 @@ static void post_long(struct op *op, struct get *g)
 				    op->value.bytes));
 		return;
 	}
-	post_direct(op, g);
+	parts_begin(op, g);
 }
 
 static void post_item(struct op *op, struct get *g, enum step step)
@@ -237,7 +214,7 @@ static void post_item(struct op *op, struct get *g, enum step step)
 	} else if (g->length >= SCATTER_BYTES_MIN && !g->allocate &&
 		   op->value.bytes >= g->length - get_head_bytes(g) &&
 		   pieces_find(&op->value, op->engine->registrar.buffers)) {
-		post_direct(op, g);
+		parts_begin(op, g);
 	} else {
 		op_read(op, w->table_addr + get_offset(g, g->word), w->table_rkey, op->memory->item,
 			(uint32_t)g->length, true);
@@ -337,10 +314,8 @@ static void advance(struct op *op)
 {
 	struct get *g = get_of(op);
 
-	if (g->direct && step_reads_item(g->step)) {
-		item_part_arrived(g);
-		post_more(op, g);
-	}
+	if (g->direct && step_reads_item(g->step))
+		parts_arrived(op, g);
 	if (op->reads)
 		return;
 	enum step step = look_at[g->step](g);
@@ -544,6 +519,13 @@ struct get *gets_new(struct engine *e)
 		gets[i].value = &op->value;
 		gets[i].key = op->key;
 		gets[i].counters = &e->counters;
+		gets[i].hasher = e->hasher;
 	}
 	return gets;
+}
+
+void gets_stop(struct get *gets, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		value_hash_drop(&gets[i].sum);
 }

@@ -30,6 +30,8 @@ extern const struct op_class touch_get_class; /* a touch, then a GET */
 /* What the GETs of an engine's operations need, one for each: freed by free().  NULL
  * without memory. */
 struct get *gets_new(struct engine *e);
+/* Their connection is gone: nobody looks at the callers' memory any more. */
+void gets_stop(struct get *gets, uint32_t count);
 
 /* Begins a GET into the caller's memory; `how` of enum get_how.  KVD_EINVAL with a sentence:
  * that are too many pieces, and the operation is free. */

@@ -56,18 +56,25 @@ void item_part_posted(struct get *g, uint32_t bytes)
 	g->posted += bytes;
 }
 
-/* What of the item's bytes `from` to `to` is value, by the head that came first. */
+/* Of the value, by the head that came first, and as far as there is room for it. */
+static uint64_t sum_bytes(const struct get *g)
+{
+	uint64_t bytes = layout_value_bytes(get_item(g)->lengths);
+
+	return bytes < g->value->bytes ? bytes : g->value->bytes;
+}
+
+/* What of the item's bytes `from` to `to` is value. */
 static void sum_part(struct get *g, uint64_t from, uint64_t to)
 {
-	uint64_t head = get_head_bytes(g), bytes = layout_value_bytes(get_item(g)->lengths);
-	uint64_t end = head + (bytes < g->value->bytes ? bytes : g->value->bytes);
+	uint64_t head = get_head_bytes(g), end = head + sum_bytes(g);
 
 	if (from < head)
 		from = head;
 	if (to > end)
 		to = end;
 	if (from < to)
-		pieces_add(g->value, from - head, to - from, &g->sum);
+		value_hash_add(&g->sum, to - from);
 }
 
 /* The first part has all of the head.  What came in one part verify.c hashes. */
@@ -78,11 +85,17 @@ void item_part_arrived(struct get *g)
 
 	g->arrived += bytes;
 	if (!from && bytes < g->length) {
-		hash_item_begin(&g->sum, get_item(g), g->key_bytes);
+		hash_item_begin(&g->sum.sum, get_item(g), g->key_bytes);
+		value_hash_begin(&g->sum, g->hasher, g->value, sum_bytes(g));
 		g->summed = true;
 	}
-	if (g->summed)
-		sum_part(g, from, g->arrived);
+	if (!g->summed)
+		return;
+	sum_part(g, from, g->arrived);
+	if (g->arrived < g->length)
+		return;
+	value_hash_end(&g->sum);
+	g->counters->hashed_aside_bytes += g->sum.aside;
 }
 
 enum step item_again(struct get *g)

@@ -4,13 +4,15 @@
  *
  *   fast.c     the shortest way, which makes no operation
  *   get.c      drives: posts the READs that a step wants, asks kvd, ends the operation
+ *   parts.c    the READs of values into the caller's memory
  *   lookup.c   where the key's entry is
  *   item.c     the item that the entry names
  *   verify.c   whether what was READ is that item
  *   pending.c  what counts while a change of it is under way
  *
  * The last four are functions of the bytes in `memory`: they know the table, post nothing
- * and wait for nothing.  All of it runs in the session's thread.
+ * and wait for nothing but, of a long value, the last step of its checksum.  All of it runs in
+ * the session's thread, and that checksum in a second one, too.
  */
 #ifndef CLIENT_GET_STATE_H
 #define CLIENT_GET_STATE_H
@@ -18,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/cache/hasher.h"
 #include "client/cache/iov.h"
 #include "client/cache/table.h"
 #include "client/kvd.h"
@@ -81,6 +84,7 @@ struct get {
 	const struct pieces *value; /* the caller's memory */
 	const uint8_t *key;
 	struct kvd_counters *counters;
+	struct hasher *hasher; /* the client's; NULL: none */
 
 	/* Of this GET. */
 	uint32_t key_bytes;
@@ -136,7 +140,7 @@ struct get {
 	uint64_t held_version; /* of the new item, the old one, or the one that kvd pinned */
 	bool accept_prepared;
 
-	struct hash_stream sum; /* last: few GETs use it */
+	struct value_hash sum; /* last: few GETs use it */
 };
 
 static inline uint64_t get_hash(const struct get *g, unsigned i)

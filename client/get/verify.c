@@ -15,7 +15,7 @@ static uint64_t checksum(const struct get *g)
 	uint64_t value_bytes = layout_value_bytes(item->lengths);
 
 	if (g->direct && g->summed)
-		return hash_item_sum(&g->sum, version, offset);
+		return hash_item_sum(&g->sum.sum, version, offset);
 	if (g->direct)
 		return pieces_checksum(g->value, value_bytes, item, g->key_bytes, version, offset);
 	return hash_item(item, layout_item_bytes(layout_key_bytes(item->lengths), value_bytes),

@@ -18,6 +18,7 @@
 #include "common/rdma/hwcount.h"
 #include "common/spin.h"
 
+struct hasher;
 struct op;
 
 #define SGE_MAX 16u /* of a work request */
@@ -31,6 +32,7 @@ struct engine {
 	struct call_time time;
 	struct remote_table table;
 	struct registrar registrar;
+	struct hasher *hasher; /* the client's */
 	const struct kvd_options *options; /* the client's */
 	int get; /* KVD_GET_*: as there, or as kvd says */
 
@@ -59,6 +61,8 @@ struct engine {
 	uint64_t sq_posted; /* put into wr[], ever */
 	uint64_t sq_done;
 	uint32_t unsignaled;
+	uint32_t parts; /* of long values, that are under way */
+	struct op *parked, **parked_end; /* long values that wait for one to arrive */
 
 	struct op *ops;
 	uint32_t depth; /* of them: one more than may be submitted, for an unlock */

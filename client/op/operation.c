@@ -154,7 +154,8 @@ void ops_abort(struct engine *e)
 {
 	int code = e->health.broken_code;
 
-	e->wr_count = 0;
+	e->wr_count = e->parts = 0;
+	e->parked = NULL;
 	e->later_ns = 0;
 	for (uint32_t i = 0; i < e->depth; i++) {
 		struct op *op = &e->ops[i];

@@ -64,6 +64,9 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 		e->counters.copied_bytes += value_bytes;
 	}
 	message_post(op, bytes, gather);
+	/* kvd pulls it while the next one's checksum is made. */
+	if (q->flags & WIRE_PULL)
+		engine_flush(e);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "client/cache/buffer.h"
 #include "client/cache/directory.h"
+#include "client/cache/hasher.h"
 #include "client/cache/mirror.h"
 #include "client/kvd.h"
 #include "client/session/route.h"
@@ -40,6 +41,7 @@ struct kvd_client {
 	uint64_t clock_tick_ns;      /* of the coarse clock */
 
 	struct buffers *buffers;
+	struct hasher *hasher; /* of long values */
 	struct mirror *mirror;
 	_Atomic uint64_t buckets; /* the highest number that any session learnt */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/session/teardown.h"
 
+#include "client/get/get.h"
 #include "client/op/operation.h"
 #include "client/session/device.h"
 #include "client/session/session_impl.h"
@@ -15,6 +16,8 @@ void session_disconnect(struct kvd_session *s)
 	e->health.connected = false;
 	if (e->qp)
 		v->destroy_qp(e->qp);
+	if (s->gets)
+		gets_stop(s->gets, e->depth);
 	if (e->cq) {
 		v->ack_cq_events(e->cq, e->events);
 		v->destroy_cq(e->cq);

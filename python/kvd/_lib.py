@@ -93,7 +93,7 @@ class Counters(ctypes.Structure):
         for name in (
             "gets", "changes", "reads", "read_bytes", "atomics", "messages", "message_bytes",
             "retries", "mirror_hits", "fallbacks", "reconnects", "round_trips", "copied_bytes",
-            "doorbells",
+            "doorbells", "hashed_aside_bytes",
         )
     ]
 
