@@ -31,7 +31,7 @@
 #include "server/worker/reply.h"
 #include "server/worker/request/attributes.h"
 
-#define CHUNK_BYTES_MAX (256ull << 10) /* in the processor's cache when it is hashed */
+#define CHUNK_BYTES_MAX (4ull << 20) /* a READ may be a hand-over to the peer's thread */
 #define WINDOW 4u
 #define WAIT_NS_MAX 2000000000ull /* as a small request, which is set aside: recv.c */
 
