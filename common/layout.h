@@ -45,8 +45,7 @@
 
 #define LAYOUT_KEY_BYTES_MAX 1024u
 #define LAYOUT_VALUE_BYTES_MAX (1ull << 30)
-/* A value so long has a hash of its own in the checksum of its item: hash.c. */
-#define LAYOUT_APART_BYTES_MIN 4096u
+#define LAYOUT_APART_BYTES_MIN 4096u /* a value so long has a hash of its own: hash.c */
 
 /*
  * Lengths are counted in units.  Locations are, too, in a table of more than 128 GiB: 2^35

@@ -201,7 +201,7 @@ static void post_long(struct op *op, struct get *g)
 				    op->value.bytes));
 		return;
 	}
-	parts_begin(op, g);
+	parts_begin(op->engine, g);
 }
 
 static void post_item(struct op *op, struct get *g, enum step step)
@@ -214,7 +214,7 @@ static void post_item(struct op *op, struct get *g, enum step step)
 	} else if (g->length >= SCATTER_BYTES_MIN && !g->allocate &&
 		   op->value.bytes >= g->length - get_head_bytes(g) &&
 		   pieces_find(&op->value, op->engine->registrar.buffers)) {
-		parts_begin(op, g);
+		parts_begin(op->engine, g);
 	} else {
 		op_read(op, w->table_addr + get_offset(g, g->word), w->table_rkey, op->memory->item,
 			(uint32_t)g->length, true);
@@ -315,7 +315,7 @@ static void advance(struct op *op)
 	struct get *g = get_of(op);
 
 	if (g->direct && step_reads_item(g->step))
-		parts_arrived(op, g);
+		parts_arrived(op->engine, g);
 	if (op->reads)
 		return;
 	enum step step = look_at[g->step](g);
@@ -514,6 +514,7 @@ struct get *gets_new(struct engine *e)
 	for (unsigned i = 0; gets && i < e->depth; i++) {
 		struct op *op = &e->ops[i];
 		op->own = &gets[i];
+		gets[i].op = op;
 		gets[i].table = &e->table;
 		gets[i].memory = op->memory;
 		gets[i].value = &op->value;

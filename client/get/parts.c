@@ -3,7 +3,6 @@
 
 #include "client/get/item.h"
 #include "client/op/engine.h"
-#include "client/op/operation_impl.h"
 #include "client/op/post.h"
 
 static bool has_parts(const struct get *g)
@@ -11,62 +10,54 @@ static bool has_parts(const struct get *g)
 	return g->length > PART_BYTES;
 }
 
-static void park(struct op *op)
+static void park(struct engine *e, struct get *g)
 {
-	struct engine *e = op->engine;
-
 	if (!e->parked)
 		e->parked_end = &e->parked;
-	op->next = NULL;
-	*e->parked_end = op;
-	e->parked_end = &op->next;
+	g->next_parked = NULL;
+	*e->parked_end = g;
+	e->parked_end = &g->next_parked;
 }
 
-static void post(struct op *op, struct get *g, uint32_t bytes)
+static void post(struct engine *e, struct get *g, uint32_t bytes)
 {
-	struct engine *e = op->engine;
 	const struct wire_welcome *w = &g->table->welcome;
 	uint64_t from = w->table_addr + get_offset(g, g->word) + g->posted;
 	uint32_t max = e->message_bytes_max;
 
 	e->parts += has_parts(g);
-	item_part_posted(g, op_read_item(op, from, w->table_rkey, g->posted, get_head_bytes(g),
+	item_part_posted(g, op_read_item(g->op, from, w->table_rkey, g->posted, get_head_bytes(g),
 					 bytes < max ? bytes : max));
 }
 
 /* One at the least, where not all are under way, and more as far as the send queue has room. */
-static void post_more(struct op *op, struct get *g)
+static void post_more(struct engine *e, struct get *g)
 {
-	struct engine *e = op->engine;
-	uint32_t bytes;
-
-	while (!op->reads || engine_room(e) > e->sq_depth / 2) {
-		bytes = item_next_part(g);
+	while (g->parts_posted == g->parts_arrived || engine_room(e) > e->sq_depth / 2) {
+		uint32_t bytes = item_next_part(g);
 		if (!bytes || (has_parts(g) && e->parts == PARTS_ALL_MAX))
 			break;
-		post(op, g, bytes);
+		post(e, g, bytes);
 	}
 }
 
-void parts_begin(struct op *op, struct get *g)
+void parts_begin(struct engine *e, struct get *g)
 {
 	item_plan_direct(g);
-	if (has_parts(g) && op->engine->parts == PARTS_ALL_MAX)
-		park(op);
+	if (has_parts(g) && e->parts == PARTS_ALL_MAX)
+		park(e, g);
 	else
-		post_more(op, g);
+		post_more(e, g);
 }
 
-void parts_arrived(struct op *op, struct get *g)
+void parts_arrived(struct engine *e, struct get *g)
 {
-	struct engine *e = op->engine;
-
 	item_part_arrived(g);
 	e->parts -= has_parts(g);
-	post_more(op, g);
+	post_more(e, g);
 	while (e->parked && e->parts < PARTS_ALL_MAX) {
-		struct op *next = e->parked;
-		e->parked = next->next;
-		post_more(next, next->own);
+		struct get *next = e->parked;
+		e->parked = next->next_parked;
+		post_more(e, next);
 	}
 }

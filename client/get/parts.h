@@ -13,11 +13,11 @@
 
 #define PARTS_ALL_MAX 8u /* under way of all long values of a session */
 
-struct op;
+struct engine;
 
 /* The first READs of the item that g->word names; or it is parked. */
-void parts_begin(struct op *op, struct get *g);
+void parts_begin(struct engine *e, struct get *g);
 /* One of them has arrived: the next ones, of this item and then of those that are parked. */
-void parts_arrived(struct op *op, struct get *g);
+void parts_arrived(struct engine *e, struct get *g);
 
 #endif

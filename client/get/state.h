@@ -57,6 +57,8 @@ static inline bool step_reads_item(enum step step)
 	return step >= READ_ITEM && step <= READ_TXN_OLD;
 }
 
+struct op;
+
 #define READS_MAX 2u
 #define TRIED_MAX 8u
 
@@ -84,6 +86,7 @@ struct get {
 	const struct pieces *value; /* the caller's memory */
 	const uint8_t *key;
 	struct kvd_counters *counters;
+	struct op *op;
 	struct hasher *hasher; /* the client's; NULL: none */
 
 	/* Of this GET. */
@@ -130,6 +133,7 @@ struct get {
 	uint64_t arrived;
 	uint32_t part_bytes[PARTS_MAX]; /* in flight, by their number; of a direct one */
 	uint32_t parts_posted, parts_arrived;
+	struct get *next_parked; /* long values: parts.h */
 	bool summed;     /* `sum` is of what has arrived, with the head that it came with */
 	bool direct;     /* its value is READ into `value` */
 	unsigned torn;   /* READs of it again */

@@ -18,6 +18,7 @@
 #include "common/rdma/hwcount.h"
 #include "common/spin.h"
 
+struct get;
 struct hasher;
 struct op;
 
@@ -62,7 +63,7 @@ struct engine {
 	uint64_t sq_done;
 	uint32_t unsignaled;
 	uint32_t parts; /* of long values, that are under way */
-	struct op *parked, **parked_end; /* long values that wait for one to arrive */
+	struct get *parked, **parked_end; /* whose first is to be posted yet: client/get/parts.h */
 
 	struct op *ops;
 	uint32_t depth; /* of them: one more than may be submitted, for an unlock */

@@ -64,6 +64,7 @@ void case_large(void);
 
 /* api_flight.c */
 void case_many(void);
+void case_many_long(void);
 void case_many_exist(void);
 void case_one_doorbell(void);
 void case_sessions(void);

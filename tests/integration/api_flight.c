@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "tests/integration/api.h"
 
@@ -47,6 +48,49 @@ void case_many(void)
 	CHECK(kvd_mget(session, items, MANY) == KVD_EINVAL);
 	CHECK(items[3].result == KVD_EINVAL && items[4].result == KVD_OK);
 	CHECK(kvd_mget(session, items, 0) == KVD_OK);
+}
+
+/* More long values at once than READs are under way for; one is not there, one has no room. */
+void case_many_long(void)
+{
+	enum { LONG = 1500000, KEYS = 12, ABSENT = 5, SHORT = 7, TURNS = 200 };
+	static struct kvd_item items[KEYS];
+	static char keys[KEYS][16];
+	static uint8_t *values[KEYS], *back[KEYS];
+	struct kvd_counters after = { 0 };
+
+	for (int i = 0; i < KEYS; i++) {
+		size_t n = (size_t)snprintf(keys[i], sizeof keys[i], "long%d", i);
+		values[i] = pattern(LONG + (size_t)i, (unsigned)i);
+		back[i] = malloc(LONG + KEYS);
+		CHECK(back[i] != NULL);
+		items[i] = (struct kvd_item){ .key = keys[i], .key_bytes = n, .value = values[i],
+					      .value_bytes = LONG + (size_t)i };
+	}
+	CHECK(kvd_mput(session, items, KEYS, NULL) == KVD_OK);
+	CHECK(kvd_del(session, keys[ABSENT], items[ABSENT].key_bytes) == KVD_OK);
+	/* The second thread has its part of one of them, sooner or later. */
+	for (int turn = 0; turn < TURNS && (!turn || !after.hashed_aside_bytes); turn++) {
+		for (int i = 0; i < KEYS; i++) {
+			memset(back[i], 0, LONG + KEYS);
+			items[i].value = back[i];
+			items[i].value_bytes_max = i == SHORT ? 1000000 : LONG + (size_t)i;
+		}
+		CHECK(kvd_mget(session, items, KEYS) == KVD_ESPACE);
+		for (int i = 0; i < KEYS; i++) {
+			CHECK(items[i].result == (i == ABSENT ? KVD_NOT_FOUND
+						  : i == SHORT ? KVD_ESPACE : KVD_OK));
+			CHECK(items[i].result != KVD_OK ||
+			      !memcmp(back[i], values[i], LONG + (size_t)i));
+		}
+		kvd_session_counters(session, &after);
+	}
+	CHECK(after.hashed_aside_bytes > 0 || sysconf(_SC_NPROCESSORS_ONLN) == 1);
+	CHECK(after.copied_bytes == 0);
+	for (int i = 0; i < KEYS; i++) {
+		free(values[i]);
+		free(back[i]);
+	}
 }
 
 /* Long and short, there and not: all with one call, and only what says that it is there. */

@@ -6,7 +6,7 @@
 api=$KVD_BUILD/tests/integration/api
 start_kvd --memory 64M
 
-for case in pieces buffers buffers_made; do
+for case in pieces buffers buffers_made many_long; do
 	say "$case"
 	expect 0 "$api" "$KVD_ADDR" $case
 done

@@ -52,7 +52,7 @@ static struct op *begin(size_t bytes)
 	g->key_bytes = 3;
 	g->word = layout_word(0, layout_len_encode(layout_item_bytes(3, bytes)), 0);
 	g->length = layout_item_bytes(3, bytes);
-	parts_begin(op, g);
+	parts_begin(e, g);
 	return op;
 }
 
@@ -82,7 +82,7 @@ static void arrive(struct op *op)
 {
 	op->reads--;
 	e->sq_done++;
-	parts_arrived(op, op->own);
+	parts_arrived(e, op->own);
 	e->wr_count = 0; /* posted */
 }
 
