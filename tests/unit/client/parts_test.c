@@ -14,6 +14,7 @@
 #include "client/op/engine.h"
 #include "client/op/operation.h"
 #include "client/op/operation_impl.h"
+#include "client/op/request.h"
 #include "tests/lib/end.h"
 
 #define VALUE_BYTES (5 * PART_BYTES)
@@ -142,6 +143,22 @@ static void test_broken_connection(void **state)
 		assert_true(ops[i]->done);
 }
 
+/* What kvd pulls it shall begin with, while the next value's checksum is made. */
+static void test_long_put_is_posted_at_once(void **state)
+{
+	const struct wire_request put = { .op = WIRE_PUT };
+	struct op *op = op_new(e, &change_class, "key", 3);
+
+	(void)state;
+	assert_int_equal(request_start(op, &put, &(struct iovec){ room, 100 }, 1), 0);
+	assert_int_equal(end->messages, 0);
+	op = op_new(e, &change_class, "key", 3);
+	assert_int_equal(request_start(op, &put, &(struct iovec){ room, VALUE_BYTES }, 1), 0);
+	assert_int_equal(end->messages, 2);
+	health_fail(&e->health, KVD_ECONNECT, "gone");
+	ops_abort(e);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -151,6 +168,7 @@ int main(void)
 		TEST(test_all_arrive_in_turn),
 		TEST(test_short_ones_do_not_wait),
 		TEST(test_broken_connection),
+		TEST(test_long_put_is_posted_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
