@@ -10,6 +10,9 @@
  * what a slab of fewer pages may waste more than the best one; the first slabs' tail. */
 #define GROWTH 92u
 #define TOLERANCE 8u
+/* The same of long slabs, and what these have to save. */
+#define TOLERANCE_LONG 2u
+#define GAIN_LONG 12u
 #define TAIL_FIRST 256u
 #define WHOLE 4096u
 /* Values of round lengths, from the least on, and the header and key that stand before one. */
@@ -37,11 +40,11 @@ static uint64_t cost(unsigned slot_bytes, unsigned pages)
 	return n ? (uint64_t)(pages * REGION_PAGE_BYTES + BOOKS_BYTES) * WHOLE / n : UINT64_MAX;
 }
 
-static uint64_t least_cost(unsigned slot_bytes)
+static uint64_t least_cost(unsigned slot_bytes, unsigned pages_max)
 {
 	uint64_t least = UINT64_MAX;
 
-	for (unsigned n = 1; n <= SIZE_CLASS_PAGES_MAX; n++)
+	for (unsigned n = 1; n <= pages_max; n++)
 		if (cost(slot_bytes, n) < least)
 			least = cost(slot_bytes, n);
 	return least;
@@ -66,11 +69,25 @@ unsigned size_class_pages_within(const struct size_class *class, unsigned pages_
 	return n;
 }
 
+/* The fewest that are nearly as good as the best number up to pages_max. */
+static unsigned good_pages(unsigned slot_bytes, unsigned pages_max, unsigned tolerance)
+{
+	uint64_t least = least_cost(slot_bytes, pages_max);
+
+	return pages_for(slot_bytes, least + least / WHOLE * tolerance);
+}
+
 static unsigned usual_pages(unsigned slot_bytes)
 {
-	uint64_t least = least_cost(slot_bytes);
+	return good_pages(slot_bytes, SIZE_CLASS_PAGES_MAX, TOLERANCE);
+}
 
-	return pages_for(slot_bytes, least + least / WHOLE * TOLERANCE);
+static unsigned long_pages(unsigned slot_bytes, unsigned usual)
+{
+	unsigned pages = good_pages(slot_bytes, SIZE_CLASS_PAGES_LONG_MAX, TOLERANCE_LONG);
+	uint64_t c = cost(slot_bytes, pages);
+
+	return cost(slot_bytes, usual) > c + c / WHOLE * GAIN_LONG ? pages : usual;
 }
 
 /* Whether what just did not fit into `below` costs little more in slots of that size. */
@@ -114,7 +131,8 @@ static struct size_class make_class(unsigned slot)
 	unsigned usual = usual_pages(slot), pages_min = (slot + REGION_PAGE_BYTES - 1) / REGION_PAGE_BYTES;
 	unsigned pages_first = cost(slot, usual) < first ? pages_for(slot, first) : usual;
 
-	return (struct size_class){ slot, (uint8_t)usual, (uint8_t)pages_first, (uint8_t)pages_min };
+	return (struct size_class){ slot, (uint8_t)usual, (uint8_t)pages_first, (uint8_t)pages_min,
+				    (uint8_t)long_pages(slot, usual) };
 }
 
 void size_classes_init(struct size_classes *x, unsigned unit)

@@ -6,7 +6,8 @@
  * of a slab included: a slot is what so many pages can be divided into.  So an item's slot and
  * its part of the tail are less than 3 % longer than the item, or by less than a unit.  A value
  * of a round length, a quarter of a power of two from 4 KiB on, with a key of 16 bytes fits
- * into its slot exactly.
+ * into its slot exactly; a slab of few pages would have a long tail then, so where the class has
+ * very many items its slabs are longer than others'.
  */
 #ifndef SERVER_TABLE_SIZE_CLASS_H
 #define SERVER_TABLE_SIZE_CLASS_H
@@ -18,6 +19,7 @@
 #define SIZE_CLASS_BYTES_MAX (32u << 10)
 #define SIZE_CLASSES_MAX 320u
 #define SIZE_CLASS_PAGES_MAX 64u  /* of a slab */
+#define SIZE_CLASS_PAGES_LONG_MAX 255u
 #define SIZE_CLASS_SLOTS_MAX 256u /* of a slab: what has to be moved to empty it */
 #define SIZE_CLASS_STEP 8u        /* the shortest unit */
 
@@ -26,6 +28,7 @@ struct size_class {
 	uint8_t pages;       /* of a slab, where the class has many items */
 	uint8_t pages_first; /* of its first slabs: fewer, with a longer tail */
 	uint8_t pages_min;   /* for one slot */
+	uint8_t pages_long;  /* where the class has very many items */
 };
 
 struct size_classes {

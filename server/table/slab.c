@@ -8,7 +8,8 @@
  * ones: so those that are sparse become empty by themselves, and what is moved out of one
  * does not go into the next that is emptied.
  *
- * The first slabs of a class are of few pages; so is one where the region has no longer run.
+ * The first slabs of a class are of few pages, and where it has very many items they may be of
+ * more than others' (size_class.h).  A slab is shorter where the region has no such run.
  */
 #include "server/table/slab.h"
 
@@ -24,6 +25,8 @@
 #define NOT_LISTED BINS
 /* A class is past its first slabs when it has so many slots that they fill that many. */
 #define FIRST_SLABS 4u
+/* It has very many when they fill so many of the longest slabs. */
+#define LONG_SLABS 8u
 
 struct slab {
 	uint32_t page; /* the first one */
@@ -229,7 +232,11 @@ static unsigned best_pages(const struct slabs *s, unsigned class)
 {
 	const struct size_class *c = &s->classes.class[class];
 
-	return s->list[class].pages < FIRST_SLABS * c->pages ? c->pages_first : c->pages;
+	uint64_t pages = s->list[class].pages;
+
+	if (pages < FIRST_SLABS * c->pages)
+		return c->pages_first;
+	return pages < LONG_SLABS * c->pages_long ? c->pages : c->pages_long;
 }
 
 /*

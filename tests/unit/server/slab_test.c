@@ -97,6 +97,47 @@ static void test_round_values(void **state)
 	assert_true(n > 8);
 }
 
+/* What jemalloc takes for so many bytes: four classes a doubling. */
+static size_t jemalloc_bytes(size_t bytes)
+{
+	size_t step = bytes <= 128 ? 16 : (size_t)1 << (61 - __builtin_clzll(bytes - 1));
+
+	return (bytes + step - 1) & ~(step - 1);
+}
+
+/*
+ * What Redis 7 takes for a value with a key of 16 bytes: the value with 6 bytes or in its object,
+ * 4 where it is short; the object, the key and an entry; a pointer and more in its hash table.
+ */
+static double redis_bytes(size_t value)
+{
+	if (value <= 44)
+		return (double)jemalloc_bytes(16 + 3 + value + 1) + 32 + 32 + 8;
+	return (double)jemalloc_bytes(value + (value < 256 ? 4 : 6)) + 16 + 32 + 32 + 8;
+}
+
+/* At each length of a value that counts, where the class has many: less than Redis. */
+static void test_beside_redis(void **state)
+{
+	static struct size_classes x;
+	double least = 1e9;
+
+	(void)state;
+	size_classes_init(&x, 8);
+	for (size_t value = 16; value <= 16384; value++) {
+		const struct size_class *c = &x.class[size_class_of(&x, value + 48)];
+		double slab = c->pages_long * (double)PAGE;
+		double cost = slab / size_class_slots(c, c->pages_long) + 8 / 0.807;
+		double spare = redis_bytes(value) - cost;
+		assert_true(c->pages_long >= c->pages);
+		if (spare < 4)
+			fail_msg("%zu bytes cost %.1f in slots of %u, Redis %.1f", value, cost,
+				 c->slot_bytes, redis_bytes(value));
+		least = spare < least ? spare : least;
+	}
+	print_message("at least %.0f bytes less\n", least);
+}
+
 static void test_classes_of_a_longer_unit(void **state)
 {
 	static struct size_classes x;
@@ -354,6 +395,35 @@ static void test_slide(void **state)
 	end(&b);
 }
 
+/* Long slabs are made where a class has so many items that one more or less is little. */
+static void test_long_slabs(void **state)
+{
+	struct bench b = begin(128 << 20, 8);
+	unsigned class = size_class_of(slabs_classes(b.slabs), 16384 + 48);
+	const struct size_class *c = &slabs_classes(b.slabs)->class[class];
+	struct slab_use use;
+	void *slot;
+
+	(void)state;
+	assert_true(c->pages_long > 2 * c->pages);
+	for (;;) {
+		use = slabs_use(b.slabs, class);
+		if (use.pages == c->pages_long)
+			break;
+		assert_true(use.bytes < 8 * c->pages_long * (size_t)PAGE);
+		assert_int_equal(slabs_take(b.slabs, class, &slot, 1, SLABS_GROW), 1);
+	}
+	assert_true(use.bytes >= 7 * c->pages_long * (size_t)PAGE);
+	while (use.bytes < 100u << 20) {
+		assert_int_equal(slabs_take(b.slabs, class, &slot, 1, SLABS_GROW), 1);
+		use = slabs_use(b.slabs, class);
+	}
+	assert_true(use.bytes < use.slots * (c->slot_bytes + 64ull));
+	slabs_delete(&b.slabs);
+	region_delete(&b.region);
+	munmap(b.base, b.bytes);
+}
+
 /* Where only single pages are free, slabs of one page are made if much may be wasted. */
 static void test_torn_region(void **state)
 {
@@ -443,12 +513,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_classes),
 		cmocka_unit_test(test_round_values),
+		cmocka_unit_test(test_beside_redis),
 		cmocka_unit_test(test_classes_of_a_longer_unit),
 		cmocka_unit_test(test_random_walk),
 		cmocka_unit_test(test_fullest_first),
 		cmocka_unit_test(test_idle_classes),
 		cmocka_unit_test(test_as_long_as_a_hole),
 		cmocka_unit_test(test_slide),
+		cmocka_unit_test(test_long_slabs),
 		cmocka_unit_test(test_torn_region),
 		cmocka_unit_test(test_threads),
 	};
