@@ -65,6 +65,7 @@ int store_worker_init(struct store_worker *w, struct store *store, unsigned id)
 
 void store_worker_fini(struct store_worker *w)
 {
+	evict_leave(w);
 	heap_delete(&w->heap);
 }
 

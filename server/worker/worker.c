@@ -21,6 +21,7 @@
 #include "common/log.h"
 #include "server/store/reclaim/compact.h"
 #include "server/store/reclaim/clear.h"
+#include "server/store/reclaim/evict.h"
 #include "server/store/reclaim/expire.h"
 #include "server/table/index.h"
 #include "server/worker/conn.h"
@@ -178,7 +179,7 @@ static void sleep_for_event(struct worker *w)
 		    clear_is_due(w->server->store) || compact_is_due(&w->store) ||
 		    (w->guest && w->guest->waits(w->guest->arg));
 	/* A step is due. */
-	bool now = rewrites_waiting(&w->rewrites) ||
+	bool now = rewrites_waiting(&w->rewrites) || evict_is_due(&w->store) ||
 		   clear_is_ready(w->server->store, clock_ns());
 	int n = poll(fds, 3, now ? 0 : soon ? 1 : 1000);
 	if (n <= 0)
@@ -291,6 +292,8 @@ static void *run(void *arg)
 			intake_committed(w);
 		if (w->guest)
 			w->guest->ended(w->guest->arg);
+		if (w->store.store->evict)
+			evict_round(&w->store);
 		if (w->deferred.count) {
 			drain_room(w);
 			intake_retry(w);

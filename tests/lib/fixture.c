@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/lib/fixture.h"
 
+#include "server/store/reclaim/evict.h"
 #include "server/table/heap.h"
 
 #include <errno.h>
@@ -83,8 +84,10 @@ static int put(struct store_worker *w, const struct store_change *c, uint64_t *v
 	struct store_result r;
 	int status;
 
-	while ((status = store_put(w, c, &r)) == STORE_ASIDE)
+	while ((status = store_put(w, c, &r)) == STORE_ASIDE) {
+		evict_round(w);
 		sched_yield();
+	}
 	if (version && status == WIRE_OK)
 		*version = r.version;
 	return status;

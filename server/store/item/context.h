@@ -57,12 +57,20 @@ struct store {
 	void *wake_arg;
 };
 
+/* The slab that a worker of a cache empties (reclaim/evict.h). */
+struct emptying {
+	struct slab_held slab; /* number 0: none */
+	unsigned slot;         /* where to go on */
+	uint64_t left_bytes;   /* of slots that it may empty in this round */
+};
+
 struct store_worker {
 	struct store *store;
 	unsigned id;
 	struct heap *heap;
 	struct layout_scratch *scratch;
 	struct compact_worker *compact; /* NULL: the worker moves nothing */
+	struct emptying emptying;
 	uint64_t missing_bytes; /* of the last item that found no memory */
 	/* The stripe whose lock kept a change away; for the caller to set and to look at. */
 	uint64_t blocked;

@@ -498,7 +498,7 @@ static void go_on(struct store_worker *w, uint64_t now_ns)
 		find_sparse(w, now_ns);
 }
 
-static void note_longest(struct compact *x, uint64_t ns)
+void compact_note_longest(struct compact *x, uint64_t ns)
 {
 	uint64_t was = atomic_load_explicit(&x->longest_ns, memory_order_relaxed);
 
@@ -564,7 +564,7 @@ void compact_step(struct store_worker *w, uint64_t now_ns)
 		step_urgently(w, now_ns);
 	else
 		step(w, now_ns);
-	note_longest(x, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	compact_note_longest(x, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 }
 
 struct compact_stats compact_stats(const struct compact *x)

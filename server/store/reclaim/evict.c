@@ -11,6 +11,11 @@
  * If there is none a whole slab is emptied, that with the fewest used items of some that are
  * drawn: those that were used move to other slabs, the rest goes.
  *
+ * A slab may have a megabyte.  So a worker holds the one that it empties and goes on with it in
+ * the rounds that follow, STEP_BYTES in each, and what needs the memory is set aside meanwhile.
+ * Items that can't go (locked, pinned, in the middle of a change) stay, and so does their slab:
+ * what it has free then is its class'.
+ *
  * An item of whole pages needs them side by side: a run of the region is emptied of
  * everything that stands in it.
  *
@@ -25,9 +30,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "server/store/change/move.h"
 #include "server/store/change/remove.h"
 #include "server/store/item/heat.h"
+#include "server/store/reclaim/compact.h"
 #include "server/table/heap.h"
 #include "server/table/index.h"
 
@@ -38,6 +45,7 @@
 #define SLABS_DRAWN 8u
 #define FREED_MAX (512ull << 10)
 #define RUNS_MAX 2u
+#define STEP_BYTES (128u << 10) /* of slots that are emptied in a round */
 /* For the index: what is left when items find no memory. */
 #define RESERVE_PART 32u
 
@@ -205,6 +213,11 @@ enum evict_made evict_from(struct store_worker *w, uint64_t bucket)
 
 /* ------------------------------------------------------------------- pages */
 
+static size_t page_of(const struct table *t, uint64_t offset)
+{
+	return (offset - t->heap_offset) / REGION_PAGE_BYTES;
+}
+
 /* Whether a segment of the index stands in the run: that stays. */
 static bool has_index(const struct table *t, uint64_t from, uint64_t to)
 {
@@ -218,30 +231,58 @@ static bool has_index(const struct table *t, uint64_t from, uint64_t to)
 	return false;
 }
 
-static void remove_all_in(struct store_worker *w, uint64_t from, uint64_t to)
+/* Removes the key of what seems to be an item there, of so many bytes at the most. */
+static void remove_at(struct store_worker *w, const uint8_t *at, size_t bytes)
 {
-	struct index *x = w->store->index;
-	uint64_t word[INDEX_ENTRIES_MAX];
+	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
+	unsigned key_bytes = store_peek_key((const struct layout_item *)at, bytes, key);
 
-	for (uint64_t b = 0; b < index_buckets(x); b++) {
-		unsigned n = index_entries(x, b, word);
-		for (unsigned i = 0; i < n; i++) {
-			uint64_t at = offset_of(w->store, word[i]);
-			uint64_t bytes = layout_len_decode(layout_word_len_code(word[i]));
-			if (at < to && at + bytes > from)
-				remove_entry(w, b, word[i]);
-		}
-	}
+	if (key_bytes)
+		remove_key(w, key, key_bytes);
 }
 
-/* Where the slab begins, or ends, that a place is in; the place, if it is in none. */
-static uint64_t slab_edge(struct table *t, uint64_t at, bool end)
+static void remove_slab(struct store_worker *w, const struct slab_held *slab)
 {
+	for (unsigned i = 0; i < slab->slots; i++)
+		if (slab_held_is_taken(slab, i))
+			remove_at(w, slab->addr + i * slab->slot_bytes, slab->slot_bytes);
+}
+
+/* What begins with that page, or, of a slab, has it; the page behind it. */
+static size_t remove_page(struct store_worker *w, size_t page)
+{
+	const struct table *t = w->store->table;
+	size_t bytes = heap_run_bytes(t->region, page);
 	struct slab_held slab;
 
-	if (at >= t->bytes || !slabs_look(t->slabs, (at - t->heap_offset) / REGION_PAGE_BYTES, &slab))
-		return at;
-	return table_offset(t, slab.addr) + (end ? slab.bytes : 0);
+	if (bytes) {
+		remove_at(w, region_page(t->region, page), bytes);
+		return page + bytes / REGION_PAGE_BYTES;
+	}
+	if (!slabs_look(t->slabs, page, &slab))
+		return page + 1;
+	remove_slab(w, &slab);
+	return page_of(t, table_offset(t, slab.addr) + slab.bytes);
+}
+
+/* The first page of an item of whole pages that the page is of; else the page. */
+static size_t first_page(const struct table *t, size_t page)
+{
+	size_t first = page;
+
+	while (first && !region_noted(t->region, first))
+		first--;
+	size_t bytes = heap_run_bytes(t->region, first);
+	return first + bytes / REGION_PAGE_BYTES > page ? first : page;
+}
+
+static void remove_all_in(struct store_worker *w, uint64_t from, uint64_t to)
+{
+	const struct table *t = w->store->table;
+	size_t end = page_of(t, to < t->bytes ? to : t->bytes);
+
+	for (size_t page = first_page(t, page_of(t, from)); page < end;)
+		page = remove_page(w, page);
 }
 
 static bool has_room(struct store_worker *w, uint64_t bytes)
@@ -269,7 +310,7 @@ static bool empty_run(struct store_worker *w, uint64_t bytes)
 		if (blocked)
 			continue;
 		runs++;
-		remove_all_in(w, slab_edge(t, from, false), slab_edge(t, to, true));
+		remove_all_in(w, from, to);
 		heap_trim(w->heap);
 		if (has_room(w, bytes))
 			return true;
@@ -315,33 +356,77 @@ static bool draw_slab(const struct store *s, uint64_t bytes_min, size_t *page)
 
 static void clear_slot(struct store_worker *w, uint8_t *slot, size_t slot_bytes)
 {
-	struct store *s = w->store;
-	struct layout_item *item = (struct layout_item *)slot;
-	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
-	unsigned key_bytes;
+	const struct store *s = w->store;
 
-	if (heat_uses(s->heat, table_offset(s->table, slot)) &&
-	    store_move(w, item, slot_bytes, HEAP_PACKED) == STORE_MOVED)
-		return;
-	key_bytes = store_peek_key(item, slot_bytes, key);
-	if (key_bytes)
-		remove_key(w, key, key_bytes);
+	if (!heat_uses(s->heat, table_offset(s->table, slot)) ||
+	    store_move(w, (struct layout_item *)slot, slot_bytes, HEAP_PACKED) != STORE_MOVED)
+		remove_at(w, slot, slot_bytes);
 }
 
-/* Gives the pages of a slab to all: whether that may make room for an item. */
+/* Of the slab that it holds, as many slots as it may in this round. */
+static void clear_slots(struct store_worker *w)
+{
+	struct emptying *e = &w->emptying;
+	const struct slab_held *slab = &e->slab;
+
+	for (; e->slot < slab->slots && e->left_bytes >= slab->slot_bytes; e->slot++) {
+		if (!slab_held_is_taken(slab, e->slot))
+			continue;
+		clear_slot(w, slab->addr + e->slot * slab->slot_bytes, slab->slot_bytes);
+		e->left_bytes -= slab->slot_bytes;
+	}
+	heap_trim(w->heap); /* it keeps what was removed */
+}
+
+/* Goes on with the slab that it holds.  Whether its pages are all others' now. */
+static bool empty_on(struct store_worker *w)
+{
+	struct emptying *e = &w->emptying;
+
+	if (e->slot < e->slab.slots) {
+		if (e->left_bytes < e->slab.slot_bytes)
+			return false;
+		uint64_t begun = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+		clear_slots(w);
+		compact_note_longest(w->store->compact, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	}
+	/* In a cluster what was removed is there until all members have that. */
+	return e->slot == e->slab.slots && !w->evictions && slabs_release(w->store->table->slabs, &e->slab);
+}
+
+/* Begins with a slab that may make room for such an item. */
 static bool empty_slab(struct store_worker *w, uint64_t bytes)
 {
-	struct slabs *slabs = w->store->table->slabs;
-	struct slab_held slab;
 	size_t page;
 
-	if (!draw_slab(w->store, bytes, &page) || !slabs_hold(slabs, page, &slab))
+	if (!draw_slab(w->store, bytes, &page) ||
+	    !slabs_hold(w->store->table->slabs, page, &w->emptying.slab))
 		return false;
-	for (unsigned i = 0; i < slab.slots; i++)
-		if (slab_held_is_taken(&slab, i))
-			clear_slot(w, slab.addr + i * slab.slot_bytes, slab.slot_bytes);
-	heap_trim(w->heap); /* it keeps what was removed */
-	return slabs_release(slabs, &slab);
+	w->emptying.slot = 0;
+	return empty_on(w);
+}
+
+bool evict_is_emptying(const struct store_worker *w)
+{
+	return w->emptying.slab.number;
+}
+
+bool evict_is_due(const struct store_worker *w)
+{
+	return evict_is_emptying(w) && !w->evictions;
+}
+
+void evict_round(struct store_worker *w)
+{
+	w->emptying.left_bytes = STEP_BYTES;
+	if (evict_is_emptying(w))
+		empty_on(w);
+}
+
+void evict_leave(struct store_worker *w)
+{
+	if (evict_is_emptying(w))
+		slabs_release(w->store->table->slabs, &w->emptying.slab);
 }
 
 enum evict_made evict_make_room(struct store_worker *w, uint64_t bytes)
@@ -351,6 +436,8 @@ enum evict_made evict_make_room(struct store_worker *w, uint64_t bytes)
 
 	if (usable >= HEAP_PAGES_BYTES_MIN)
 		return made(w, empty_run(w, bytes));
+	if (evict_is_emptying(w))
+		return empty_on(w) ? EVICT_ROOM : EVICT_BEGUN;
 	for (unsigned n = 0; n < VICTIMS_MAX && freed < FREED_MAX; n++) {
 		uint64_t bucket = roll(s->evict, index_buckets(s->index));
 		/* One of another size may be of no help: it does not go for that while it is used. */

@@ -47,7 +47,8 @@ bool store_make_room(struct store_worker *w, struct hash hash, unsigned tries, i
 		heap_allow_waste(w->heap);
 		return true;
 	}
-	compact_may_help(w);
+	if (!evict_is_emptying(w))
+		compact_may_help(w);
 	*status = STORE_ASIDE;
 	return false;
 }

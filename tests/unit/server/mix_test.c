@@ -159,8 +159,10 @@ static int put(uint64_t number, size_t bytes)
 	value[0] = (uint8_t)number;
 	for (unsigned tries = 0; status == STORE_ASIDE && tries < 100; tries++) {
 		status = store_put(&f.worker[number % WORKERS], &c, &r);
-		if (status == STORE_ASIDE)
+		if (status == STORE_ASIDE) {
 			run_round();
+			evict_round(&f.worker[number % WORKERS]);
+		}
 	}
 	return status;
 }

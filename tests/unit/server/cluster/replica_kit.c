@@ -12,6 +12,7 @@
 #include "server/cluster/replica/begin.h"
 #include "server/cluster/replica/copy.h"
 #include "server/cluster/replica/empty.h"
+#include "server/store/reclaim/evict.h"
 #include "tests/unit/server/cluster/replica_kit.h"
 
 struct kit_member a, b;
@@ -210,6 +211,7 @@ void kit_step(struct kit_member *m)
 	if (m->side.is_frozen)
 		return;
 	replica_flush(m->worker);
+	evict_round(&m->f.worker[0]);
 	for (op = durable_port_take(&m->f.worker[0].port); op; op = next) {
 		next = op->next;
 		come_back(m, op);
