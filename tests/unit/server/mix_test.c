@@ -21,6 +21,7 @@
 #include "common/clock.h"
 #include "server/store/reclaim/compact.h"
 #include "server/store/reclaim/evict.h"
+#include "server/table/heap.h"
 #include "tests/lib/fixture.h"
 
 #define TABLE_MIB 48u
@@ -28,8 +29,8 @@
 #define WORKERS 2u
 #define KEYS_MAX 4000000u
 #define AT_ONCE (1u << 20) /* bytes that are removed where there is no room */
-#define PART_MIN 0.89
-#define PART_FULL_MIN 0.90
+#define PART_MIN 0.89 /* the goal is not met there: doc/decisions.md */
+#define PART_FULL_MIN 0.92
 #define PART_OF_CACHE_MIN 0.76 /* a thirty-second is left to the index */
 #define MIXES_SCALED 5u
 
@@ -189,11 +190,14 @@ static void remove_one(void)
 
 /*
  * Where the memory is that the index leaves: in keys, values and headers; in what their slots are
- * longer (and what workers keep); in free slots; in the tails of slabs; in no slab, side by
- * side or in pieces.
+ * longer; in what workers keep; in free slots; in the tails of slabs; in no slab, side by side or in
+ * pieces.
  */
 struct use {
-	uint64_t all, live, longer, free, tails, run, pieces;
+	uint64_t all, live, longer, kept, free, tails, run, pieces;
+	uint64_t index;
+	unsigned classes; /* that have free slots */
+	uint64_t most, most_slot_bytes; /* free of one of them */
 };
 
 static void add_class(struct use *u, unsigned class)
@@ -201,23 +205,44 @@ static void add_class(struct use *u, unsigned class)
 	struct slab_use c = slabs_use(f.table->slabs, class);
 	uint64_t slot = slabs_classes(f.table->slabs)->class[class].slot_bytes;
 
+	uint64_t free = (c.slots - c.taken) * slot;
+
 	u->longer += c.taken * slot;
-	u->free += (c.slots - c.taken) * slot;
+	u->free += free;
+	u->classes += free > 0;
+	if (free > u->most) {
+		u->most = free;
+		u->most_slot_bytes = slot;
+	}
 	u->tails += c.bytes - c.slots * slot;
 	u->all += c.bytes;
 }
 
+static uint64_t taken_bytes(void)
+{
+	struct use u = { .all = 0 };
+
+	for (unsigned i = 0; i < slabs_classes(f.table->slabs)->count; i++)
+		add_class(&u, i);
+	return u.longer;
+}
+
+/* What workers keep they give back for it. */
 static struct use look(uint64_t live)
 {
 	struct use u = { .live = live };
-	uint64_t memory = f.table->bytes - f.table->heap_offset;
+	uint64_t memory = f.table->bytes - f.table->heap_offset, taken = taken_bytes();
 
+	for (unsigned i = 0; i < WORKERS; i++)
+		heap_trim(f.worker[i].heap);
+	u.kept = taken - taken_bytes();
 	for (unsigned i = 0; i < slabs_classes(f.table->slabs)->count; i++)
 		add_class(&u, i);
 	u.longer -= live;
 	u.run = region_longest_bytes(f.table->region);
 	u.pieces = memory - region_used_bytes(f.table->region) - u.run;
 	u.all += u.run + u.pieces;
+	u.index = memory - u.all;
 	return u;
 }
 
@@ -230,10 +255,13 @@ static void print_use(const char *name, const struct use *u)
 {
 	const double all = (double)u->all;
 
-	print_message("%-8s %.3f  longer slots %.3f  free slots %.3f  tails %.3f  pages side by "
-		      "side %.3f, in pieces %.3f\n", name, part(u), (double)u->longer / all,
-		      (double)u->free / all, (double)u->tails / all, (double)u->run / all,
-		      (double)u->pieces / all);
+	print_message("%-8s %.3f  longer slots %.3f  kept by workers %.3f  free slots %.3f  tails "
+		      "%.3f  pages side by side %.3f, in pieces %.3f\n", name, part(u),
+		      (double)u->longer / all, (double)u->kept / all, (double)u->free / all,
+		      (double)u->tails / all, (double)u->run / all, (double)u->pieces / all);
+	print_message("         beside it: the index %.3f; free slots of %u classes, the most %u KiB "
+		      "in slots of %u\n", (double)u->index / all, u->classes,
+		      (unsigned)(u->most >> 10), (unsigned)u->most_slot_bytes);
 }
 
 static void begin(bool evicts)
