@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/store/reclaim/compact.h"
 #include "server/store/reclaim/evict.h"
 #include "tests/lib/fixture.h"
 
@@ -181,6 +182,8 @@ static void test_a_long_slab_goes_in_steps(void **state)
 	assert_int_equal(gone(), before);
 	assert_in_range(go_on(), LONG_SLOTS / STEP_SLOTS - 1, LONG_SLOTS / STEP_SLOTS + 1);
 	assert_false(slabs_look(f.table->slabs, page, &slab));
+	print_message("the longest step %u us\n",
+		      (unsigned)(compact_stats(f.store->compact).longest_ns / 1000));
 	before = gone();
 	for (unsigned i = 0; i < 200; i++)
 		assert_int_equal(put_bytes(SMALL + i, bytes), WIRE_OK);
