@@ -419,7 +419,7 @@ bool evict_is_due(const struct store_worker *w)
 void evict_round(struct store_worker *w)
 {
 	w->emptying.left_bytes = STEP_BYTES;
-	if (evict_is_emptying(w))
+	if (evict_is_due(w))
 		empty_on(w);
 }
 
