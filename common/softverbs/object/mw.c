@@ -91,7 +91,8 @@ static int find_part(const struct sv_mw_bind *bind, uint32_t pd, struct sv_targe
 
 	if (bind->access & CHANGES)
 		needs |= IBV_ACCESS_LOCAL_WRITE;
-	if (bind->access & ~(uint32_t)RIGHTS ||
+	/* Local writes go by the region's key; to ask for them here means nothing, and is asked for. */
+	if (bind->access & ~(uint32_t)(RIGHTS | IBV_ACCESS_LOCAL_WRITE) ||
 	    sv_mr_check(sv_proc->ro, bind->lkey, pd, 0, bind->addr, bind->length, needs, target))
 		return EINVAL;
 	sv_mem_find((void *)(uintptr_t)bind->addr, bind->length, &view);
@@ -113,7 +114,7 @@ static int check_window(const struct sv_mw_bind *bind, uint32_t pd)
 int sv_mw_bind(const struct sv_mw_bind *bind, uint32_t pd, uint32_t qpn)
 {
 	struct sv_mw *mw = mw_of(bind->mw);
-	struct sv_entry entry = { .access = bind->access, .pd = pd, .addr = bind->addr,
+	struct sv_entry entry = { .access = bind->access & RIGHTS, .pd = pd, .addr = bind->addr,
 				  .length = bind->length };
 	struct sv_target target;
 	int ret = check_window(bind, pd);

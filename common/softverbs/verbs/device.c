@@ -78,6 +78,7 @@ int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	strcpy(attr->fw_ver, "soft");
 	attr->node_guid = htobe64(DEVICE_GUID);
 	attr->sys_image_guid = attr->node_guid;
+	attr->vendor_id = 0xffffff; /* nobody's, as Soft-RoCE's */
 	attr->max_mr_size = UINT64_MAX >> 1;
 	attr->page_size_cap = 0xfffff000;
 	attr->max_qp = SV_QPS - 1;

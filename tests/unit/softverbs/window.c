@@ -123,7 +123,7 @@ static void test_bounds_and_rights(void **state)
 	open_self(&k);
 	mw = new_window(&k, IBV_MW_TYPE_2);
 	access_by(&k, IBV_WR_RDMA_READ, mw->rkey, AT, 8, IBV_WC_REM_ACCESS_ERR); /* not bound */
-	expect_bind(&k, mw, READ);
+	expect_bind(&k, mw, READ | IBV_ACCESS_LOCAL_WRITE); /* which gives nobody more */
 	memset(k.mem + AT, 7, BYTES);
 	access_by(&k, IBV_WR_RDMA_READ, mw->rkey, AT, BYTES, IBV_WC_SUCCESS);
 	CHECK(k.mem[0] == 7 && k.mem[BYTES - 1] == 7);
