@@ -35,7 +35,7 @@ static struct {
 	uint64_t inline_bytes;
 	int relay;
 	struct rawend_legs legs;
-	int depth, batch, signal, poll, memory;
+	int depth, batch, signal, poll, memory, transport;
 	const char *cpus_text;
 	const char *json_path;
 	bool help;
@@ -50,6 +50,7 @@ static struct {
 
 static const char *const polls[] = { "busy", "event", NULL };
 static const char *const memories[] = { "device", "plain", NULL };
+static const char *const transports[] = { "rc", "uc", "ud", "all", NULL };
 
 static const struct opt table[] = {
 	{ .name = "", .help = "What:" },
@@ -57,6 +58,8 @@ static const struct opt table[] = {
 	  "bytes of a message; may be given many times (64)" },
 	{ "op", 0, OPT_STRING, &o.op, 0, 0, NULL, "NAME",
 	  "READ, WRITE, CAS, ...; may be given many times (all)" },
+	{ "transport", 0, OPT_CHOICE, &o.transport, 0, 0, transports, "rc|uc|ud|all",
+	  "connected, unreliable, datagrams (rc): those verbs that it has" },
 	{ "duration", 0, OPT_TIME, &o.seconds, 0, OPTIONS_SECONDS_MAX, NULL, "S",
 	  "of each figure (500ms)" },
 	{ .name = "", .help = "EXCHANGE:" },
@@ -154,6 +157,34 @@ static void complete_lists(void)
 		o.sizes[o.size_count++] = 64;
 }
 
+static bool is_chosen(int transport)
+{
+	return o.transport == RAWTRANSPORTS || o.transport == transport;
+}
+
+/* What each of them has, in words. */
+static const char *const verbs_of[RAWTRANSPORTS] = {
+	[RAWTRANSPORT_RC] = "all",
+	[RAWTRANSPORT_UC] = "WRITE, WRITE_WITH_IMM, SEND and SEND_WITH_IMM",
+	[RAWTRANSPORT_UD] = "SEND and SEND_WITH_IMM",
+};
+
+/* A verb by name, of a transport by name, which doesn't have it. */
+static int check_transport(struct err *err)
+{
+	enum rawtransport t = (enum rawtransport)o.transport;
+
+	if (o.relay > 0 && o.transport != RAWTRANSPORT_RC)
+		return err_set(err, -1, "--relay is for --transport rc: a message that nobody "
+			       "acknowledges is not forwarded");
+	for (int op = 0; op < RAW_OPS && o.transport != RAWTRANSPORTS; op++) {
+		if (o.ops[op] && !raw_has(t, (enum raw_op)op))
+			return err_set(err, -1, "--op: %s has no %s; it has %s",
+				       rawtransport_names[t], raw_names[op], verbs_of[t]);
+	}
+	return 0;
+}
+
 /* One for each process of this one's. */
 static int parse_cpus(struct err *err)
 {
@@ -205,7 +236,7 @@ static int parse(int argc, char **argv, struct err *err)
 		return err_set(err, -1, "--depth: must be at least --batch, and twice --signal");
 	if (o.listen != NULL && o.server != NULL)
 		return err_set(err, -1, "--listen and --server exclude each other");
-	if (check_exchange(err) < 0 || parse_cpus(err) < 0)
+	if (check_exchange(err) < 0 || check_transport(err) < 0 || parse_cpus(err) < 0)
 		return -1;
 	complete_lists();
 	return 0;
@@ -221,7 +252,7 @@ static double us(double ns)
 static void print_head(const struct device *device)
 {
 	printf("%s\n\n", device->line);
-	printf("%-15s %9s  %9s %9s %9s %9s  %12s %9s\n", "", "bytes", "mean us", "p50 us",
+	printf("%-18s %9s  %9s %9s %9s %9s  %12s %9s\n", "", "bytes", "mean us", "p50 us",
 	       "p99 us", "p99.9 us", "1/s", "MB/s");
 	fflush(stdout);
 }
@@ -229,8 +260,11 @@ static void print_head(const struct device *device)
 static void print_figure(const struct raw_figure *f)
 {
 	const struct histogram *h = &f->latency;
+	char name[32];
 
-	printf("%-15s %9" PRIu64 "  %9.3f %9.3f %9.3f %9.3f", raw_names[f->op], f->bytes,
+	snprintf(name, sizeof name, "%s%s%s", f->transport != 0 ? rawtransport_names[f->transport] : "",
+		 f->transport != 0 ? " " : "", raw_names[f->op]);
+	printf("%-18s %9" PRIu64 "  %9.3f %9.3f %9.3f %9.3f", name, f->bytes,
 	       us(histogram_mean(h)), us((double)histogram_percentile(h, 50)),
 	       us((double)histogram_percentile(h, 99)), us((double)histogram_percentile(h, 99.9)));
 	if (isnan(f->per_second))
@@ -246,6 +280,7 @@ static void json_figure(struct json *j, const struct raw_figure *f)
 
 	json_open_flat(j, NULL, '{');
 	json_string(j, "operation", raw_names[f->op]);
+	json_string(j, "transport", rawtransport_names[f->transport]);
 	json_count(j, "bytes", f->bytes);
 	json_count(j, "count", h->count);
 	json_real(j, "mean_us", us(histogram_mean(h)), 3);
@@ -285,27 +320,48 @@ static void json_head(struct json *j, const struct device *device)
 
 /* ------------------------------------------------------------------- the run */
 
+/* The head goes before the first one. */
+static void tell(const struct raw_config *config, const struct raw_figure *figure, struct json *j,
+		 bool *headed)
+{
+	if (!*headed) {
+		print_head(config->device);
+		if (j != NULL)
+			json_head(j, config->device);
+	}
+	*headed = true;
+	print_figure(figure);
+	if (j != NULL)
+		json_figure(j, figure);
+}
+
+/* One verb of one transport, if it has it. */
+static int measure_verb(struct raw_config *config, enum raw_op op, struct raw_figure *figure,
+			struct json *j, bool *headed, struct err *err)
+{
+	unsigned sizes = raw_is_atomic(op) ? 1 : o.size_count;
+
+	if (!o.ops[op] || !raw_has(config->transport, op))
+		return 0;
+	for (unsigned i = 0; i < sizes; i++) {
+		if (raw_measure(config, op, o.sizes[i], figure, err) < 0)
+			return -1;
+		tell(config, figure, j, headed);
+	}
+	return 0;
+}
+
 /* All figures; j may be NULL. */
 static int measure_all(struct raw_config *config, struct raw_figure *figure, struct json *j,
 		       struct err *err)
 {
 	bool headed = false;
 
-	for (int op = 0; op < RAW_OPS; op++) {
-		for (unsigned i = 0; o.ops[op] && i < o.size_count; i++) {
-			if (raw_is_atomic((enum raw_op)op) && i > 0)
-				break;
-			if (raw_measure(config, (enum raw_op)op, o.sizes[i], figure, err) < 0)
+	for (int t = 0; t < RAWTRANSPORTS; t++) {
+		config->transport = (enum rawtransport)t;
+		for (int op = 0; op < RAW_OPS && is_chosen(t); op++) {
+			if (measure_verb(config, (enum raw_op)op, figure, j, &headed, err) < 0)
 				return -1;
-			if (!headed) {
-				print_head(config->device);
-				if (j != NULL)
-					json_head(j, config->device);
-			}
-			headed = true;
-			print_figure(figure);
-			if (j != NULL)
-				json_figure(j, figure);
 		}
 	}
 	if (j != NULL) {

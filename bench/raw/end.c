@@ -82,10 +82,18 @@ static int plain_memory(uint64_t bytes, void **memory)
 	return *memory == MAP_FAILED ? errno : 0;
 }
 
+/* Of one receive: a datagram comes with a header. */
+static uint64_t receive_bytes(const struct rawend *e)
+{
+	const struct rawend_config *c = &e->config;
+
+	return c->recv_bytes + (c->transport == RAWTRANSPORT_UD ? RAWTRANSPORT_GRH_BYTES : 0);
+}
+
 static int make_memory(struct rawend *e, struct err *err)
 {
 	const struct rawend_config *c = &e->config;
-	uint64_t bytes = c->region_bytes + c->recv_bytes;
+	uint64_t bytes = c->region_bytes + receive_bytes(e);
 	void *memory;
 	int rc;
 
@@ -109,7 +117,7 @@ static int make_memory(struct rawend *e, struct err *err)
 static int make_queues(struct rawend *e, struct err *err)
 {
 	const struct rawend_config *c = &e->config;
-	struct link_config link = { .send_depth = c->send_depth, .recv_depth = c->recv_depth,
+	struct link_config link = { .type = rawtransport_qp_type(c->transport), .send_depth = c->send_depth, .recv_depth = c->recv_depth,
 				    .send_sge = c->send_sge, .inline_bytes = c->inline_bytes };
 
 	e->comp = e->verbs->create_comp_channel(e->id->verbs);
@@ -122,14 +130,18 @@ static int make_queues(struct rawend *e, struct err *err)
 	link.pd = e->pd;
 	link.send_cq = link.recv_cq = e->cq;
 	e->qp = link_qp_new(e->verbs, &link, &e->inline_bytes, err);
-	return e->qp != NULL ? link_qp_init(e->verbs, e->id, e->qp, c->access, err) : -1;
+	if (e->qp == NULL)
+		return -1;
+	if (c->transport == RAWTRANSPORT_RC)
+		return link_qp_init(e->verbs, e->id, e->qp, c->access, err);
+	return rawtransport_init(c->transport, e->verbs, e->id, e->qp, c->access, err);
 }
 
 int rawend_post_receive(struct rawend *e)
 {
 	struct ibv_sge sge = { (uintptr_t)(e->memory + e->config.region_bytes),
-			       (uint32_t)e->config.recv_bytes, e->mr->lkey };
-	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = e->config.recv_bytes > 0 }, *bad;
+			       (uint32_t)receive_bytes(e), e->mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = receive_bytes(e) > 0 }, *bad;
 
 	return ibv_post_recv(e->qp, &wr, &bad);
 }
@@ -158,6 +170,16 @@ int rawend_make(struct rawend *e, const struct rawend_config *config, struct err
 	return 0;
 }
 
+int rawend_ready(struct rawend *e, uint8_t peer_rd_atom, struct err *err)
+{
+	const struct rawend_config *c = &e->config;
+
+	if (c->transport == RAWTRANSPORT_RC)
+		return link_qp_ready(e->verbs, e->id, e->qp, c->access, e->rd_atom, peer_rd_atom,
+				     err);
+	return rawtransport_ready(c->transport, e->verbs, e->id, e->qp, &e->peer, err);
+}
+
 void rawend_clear(struct rawend *e)
 {
 	const struct verbs *v = e->verbs;
@@ -168,6 +190,7 @@ void rawend_clear(struct rawend *e)
 		v->disconnect(e->id);
 	if (e->qp != NULL)
 		v->destroy_qp(e->qp);
+	rawtransport_forget(v, &e->peer);
 	if (e->cq != NULL) {
 		v->ack_cq_events(e->cq, e->events);
 		v->destroy_cq(e->cq);
@@ -219,7 +242,7 @@ static int greet(struct rawend *e, const struct addr *addr, enum rawend_mode mod
 		.magic = RAWEND_MAGIC, .version = RAWEND_VERSION, .mode = (uint8_t)mode,
 		.events = e->config.events, .region_bytes = e->config.region_bytes,
 		.message_bytes_max = e->config.recv_bytes, .legs = e->config.legs,
-		.plain = e->config.plain_peer,
+		.plain = e->config.plain_peer, .transport = e->config.transport,
 	};
 	struct rawend_welcome welcome = { 0 };
 	struct rdma_conn_param param;
@@ -244,7 +267,7 @@ int rawend_connect(struct rawend *e, struct device *device, const struct addr *a
 	if (resolve(e, device, addr, err) < 0 || rawend_make(e, config, err) < 0 ||
 	    greet(e, addr, mode, err) < 0)
 		return -1;
-	if (link_qp_ready(e->verbs, e->id, e->qp, config->access, e->rd_atom, e->rd_atom, err) < 0)
+	if (rawend_ready(e, e->rd_atom, err) < 0)
 		return -1;
 	if (e->verbs->establish(e->id) != 0)
 		return err_set_errno(err, -1, errno, "establishing the connection to %s",
@@ -326,6 +349,12 @@ static bool idle(struct rawend *e, unsigned empty, bool *armed)
 	return look;
 }
 
+static const char *perhaps_lost(const struct rawend *e)
+{
+	return e->config.transport == RAWTRANSPORT_RC ? "" : " (or a message was lost, which nobody "
+							     "is told of by this transport)";
+}
+
 int rawend_wait(struct rawend *e, struct ibv_wc *wc, int max, struct err *err)
 {
 	uint64_t timeout_ms = e->config.timeout_ms != 0 ? e->config.timeout_ms : RAWEND_TIMEOUT_MS;
@@ -345,7 +374,7 @@ int rawend_wait(struct rawend *e, struct ibv_wc *wc, int max, struct err *err)
 		if (deadline == 0)
 			deadline = stopwatch_ns() + timeout_ms * 1000000;
 		else if (stopwatch_ns() > deadline)
-			return err_set(err, -1, "no completion within %d s; is the peer there?",
-				       (int)(timeout_ms / 1000));
+			return err_set(err, -1, "no completion within %d s; is the peer there?%s",
+				       (int)(timeout_ms / 1000), perhaps_lost(e));
 	}
 }

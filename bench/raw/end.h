@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/raw/transport.h"
 #include "common/addr.h"
 #include "common/err.h"
 #include "common/rdma/device.h"
@@ -51,7 +52,8 @@ struct rawend_hello {
 	uint64_t region_bytes;
 	uint64_t message_bytes_max;
 	struct rawend_legs legs;
-	uint64_t plain; /* 1: the region is to be memory that the device did not give */
+	uint32_t plain; /* 1: the region is to be memory that the device did not give */
+	uint32_t transport; /* enum rawtransport */
 };
 static_assert(sizeof(struct rawend_hello) <= 56, "what rdma_cm takes with a request");
 
@@ -62,11 +64,12 @@ struct rawend_welcome {
 };
 
 #define RAWEND_MAGIC 0x3157424bu /* "KBW1" */
-#define RAWEND_VERSION 3u
+#define RAWEND_VERSION 4u
 #define RAWEND_REGION_BYTES_MAX (1ull << 30)
 
 /* How an end is to be made. */
 struct rawend_config {
+	enum rawtransport transport;
 	uint64_t region_bytes;
 	uint32_t send_depth;
 	uint32_t send_sge;
@@ -95,6 +98,7 @@ struct rawend {
 	uint64_t memory_bytes;
 	struct rawend_config config;
 	uint32_t inline_bytes;
+	struct rawtransport_peer peer;
 	uint8_t rd_atom;
 	unsigned events; /* not yet acknowledged */
 
@@ -110,6 +114,9 @@ int rawend_make(struct rawend *e, const struct rawend_config *config, struct err
  * device->line.  0 or -1 with err; rawend_clear() it in either case. */
 int rawend_connect(struct rawend *e, struct device *device, const struct addr *addr,
 		   const struct rawend_config *config, enum rawend_mode mode, struct err *err);
+
+/* The queue pair to RTS, once the other's is known.  0 or -1 with err. */
+int rawend_ready(struct rawend *e, uint8_t peer_rd_atom, struct err *err);
 
 void rawend_clear(struct rawend *e);
 

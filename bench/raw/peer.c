@@ -44,6 +44,7 @@ static bool is_sane(const struct peer *p, const struct rawend_hello *hello)
 	return hello->magic == RAWEND_MAGIC && hello->version == RAWEND_VERSION &&
 	       hello->mode < RAWEND_MODES && hello->region_bytes >= 8 &&
 	       hello->region_bytes <= RAWEND_REGION_BYTES_MAX && hello->plain <= 1 &&
+	       hello->transport < RAWTRANSPORTS &&
 	       hello->message_bytes_max <= RAWEND_REGION_BYTES_MAX &&
 	       hello->legs.answer_bytes <= hello->message_bytes_max &&
 	       (hello->mode != RAWEND_RELAY || rawrelay_may(&p->relay, &hello->legs));
@@ -54,6 +55,7 @@ static int accept_end(struct peer *p, const struct rawend_hello *hello,
 {
 	struct rawend *e = &p->end;
 	struct rawend_config config = {
+		.transport = (enum rawtransport)hello->transport,
 		.region_bytes = hello->region_bytes,
 		.send_depth = SEND_DEPTH,
 		.send_sge = 1,
@@ -73,7 +75,7 @@ static int accept_end(struct peer *p, const struct rawend_hello *hello,
 	if (rawend_make(e, &config, err) < 0)
 		return -1;
 	peer_rd = asked->initiator_depth < e->rd_atom ? asked->initiator_depth : e->rd_atom;
-	if (link_qp_ready(e->verbs, e->id, e->qp, config.access, e->rd_atom, peer_rd, err) < 0)
+	if (rawend_ready(e, peer_rd, err) < 0)
 		return -1;
 	welcome.addr = (uintptr_t)e->memory;
 	welcome.rkey = e->mr->rkey;
@@ -162,6 +164,7 @@ static int send_message(struct peer *p, uint32_t bytes, bool with_imm)
 
 	if (++p->sent % SIGNAL_EVERY == 0)
 		wr.send_flags |= IBV_SEND_SIGNALED;
+	rawtransport_address(&e->peer, &wr);
 	return ibv_post_send(e->qp, &wr, &bad);
 }
 
@@ -180,7 +183,8 @@ static int forward(struct peer *p, uint32_t messages)
 static int received(struct peer *p, const struct ibv_wc *wc)
 {
 	bool with_imm = wc->wc_flags & IBV_WC_WITH_IMM;
-	uint32_t answer_bytes = p->answer_bytes != 0 ? p->answer_bytes : wc->byte_len;
+	uint32_t header = p->end.config.transport == RAWTRANSPORT_UD ? RAWTRANSPORT_GRH_BYTES : 0;
+	uint32_t answer_bytes = p->answer_bytes != 0 ? p->answer_bytes : wc->byte_len - header;
 	int rc = 0;
 
 	p->received++;

@@ -44,6 +44,12 @@ static const enum ibv_wr_opcode opcodes[RAW_OPS] = {
 	[RAW_EXCHANGE] = IBV_WR_SEND,
 };
 
+bool raw_has(enum rawtransport transport, enum raw_op op)
+{
+	return (op != RAW_EXCHANGE || transport == RAWTRANSPORT_RC) &&
+	       rawtransport_has(transport, opcodes[op]);
+}
+
 struct raw {
 	const struct raw_config *config;
 	enum raw_op op;
@@ -108,6 +114,7 @@ static void fill_wr(struct raw *r, uint32_t i, bool signaled)
 		wr->wr.rdma.remote_addr = remote;
 		wr->wr.rdma.rkey = r->end.remote_rkey;
 	}
+	rawtransport_address(&r->end.peer, wr);
 }
 
 static int post(struct raw *r, uint32_t count, uint32_t signal, struct err *err)
@@ -167,6 +174,10 @@ static int check_limits(const struct raw *r, struct err *err)
 		return err_set(err, -1, "%llu bytes are more than a message of this device may have "
 			       "(%llu)", (unsigned long long)bytes,
 			       (unsigned long long)limits->message_bytes_max);
+	if (r->end.peer.message_bytes_max != 0 && bytes > r->end.peer.message_bytes_max)
+		return err_set(err, -1, "%llu bytes are more than a datagram on this path may have "
+			       "(%llu, its MTU)", (unsigned long long)bytes,
+			       (unsigned long long)r->end.peer.message_bytes_max);
 	if (raw_is_atomic(r->op) && !limits->atomics)
 		return err_set(err, -1, "this device has no atomics");
 	return 0;
@@ -176,6 +187,7 @@ static int raw_connect(struct raw *r, enum rawend_mode mode, struct err *err)
 {
 	const struct raw_config *c = r->config;
 	struct rawend_config config = {
+		.transport = c->transport,
 		.send_depth = 2 * c->depth,
 		.send_sge = 1,
 		.recv_depth = RECEIVES,
@@ -201,6 +213,20 @@ static int raw_connect(struct raw *r, enum rawend_mode mode, struct err *err)
 
 /* ------------------------------------------------------------------- figures */
 
+/* Of what takes a receive and is not answered: the peer has one.  Without, RC would wait and try
+ * again, and UC lose it. */
+static int await_credit(struct raw *r, struct err *err)
+{
+	while (takes_receive(r->op) && !is_message(r->op) && r->posted >= r->credits) {
+		uint32_t messages = 0;
+
+		if (take(r, &messages, err) < 0)
+			return -1;
+		r->credits += (uint64_t)messages * RAWEND_CREDIT;
+	}
+	return 0;
+}
+
 static int one_round_trip(struct raw *r, struct err *err)
 {
 	bool echoed = is_message(r->op);
@@ -212,6 +238,7 @@ static int one_round_trip(struct raw *r, struct err *err)
 		if (take(r, &messages, err) < 0)
 			return -1;
 	}
+	r->credits += (uint64_t)messages * RAWEND_CREDIT;
 	return 0;
 }
 
@@ -221,6 +248,8 @@ static int measure_latency(struct raw *r, struct raw_figure *figure, struct err 
 
 	histogram_clear(&figure->latency);
 	for (uint64_t i = 0; deadline == 0 || now < deadline; i++) {
+		if (await_credit(r, err) < 0)
+			return -1;
 		before = stopwatch_ns();
 		if (one_round_trip(r, err) < 0)
 			return -1;
@@ -300,6 +329,7 @@ static int measure(struct raw *r, struct raw_figure *figure, struct err *err)
 {
 	int rc;
 
+	figure->transport = r->config->transport;
 	figure->op = r->op;
 	figure->bytes = r->bytes;
 	figure->per_second = NAN;

@@ -29,6 +29,7 @@ enum raw_op {
 extern const char *const raw_names[RAW_OPS + 1];
 
 struct raw_config {
+	enum rawtransport transport;
 	struct device *device;
 	struct addr addr;      /* of the peer */
 	uint64_t region_bytes; /* that addresses are drawn from */
@@ -46,6 +47,7 @@ struct raw_config {
 #define RAW_ATOMIC_BYTES 8u
 
 struct raw_figure {
+	enum rawtransport transport;
 	enum raw_op op;
 	uint64_t bytes;
 	struct histogram latency; /* of one at a time: see raw_measure() */
@@ -55,7 +57,8 @@ struct raw_figure {
 /*
  * The latency is from the doorbell until the completion was seen: for READ, WRITE
  * and atomics that of the work request, for SEND that of the peer's answer, which is as
- * long, for EXCHANGE that of the peer's answer.  Addresses are random in the region, at
+ * long, for EXCHANGE that of the peer's answer.  A WRITE of UC is complete when it was sent: nobody
+ * acknowledges it.  Addresses are random in the region, at
  * multiples of 64.
  *
  * The rate is one way for SEND: the peer takes messages and gives credits.  Of EXCHANGE `depth`
@@ -64,6 +67,9 @@ struct raw_figure {
  */
 int raw_measure(const struct raw_config *config, enum raw_op op, uint64_t bytes,
 		struct raw_figure *figure, struct err *err);
+
+/* Whether the transport has it. */
+bool raw_has(enum rawtransport transport, enum raw_op op);
 
 /* Whether it is of 8 bytes only. */
 static inline bool raw_is_atomic(enum raw_op op)

@@ -58,7 +58,7 @@ struct ibv_qp *link_qp_new(const struct verbs *v, const struct link_config *conf
 				 .max_send_sge = config->send_sge,
 				 .max_recv_sge = config->srq ? 0 : 1,
 				 .max_inline_data = want },
-			.qp_type = IBV_QPT_RC,
+			.qp_type = config->type ? config->type : IBV_QPT_RC,
 			.sq_sig_all = 0,
 		};
 		struct ibv_qp *qp = v->create_qp(config->pd, &attr);

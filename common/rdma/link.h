@@ -15,6 +15,7 @@
 #include "common/verbs/verbs.h"
 
 struct link_config {
+	enum ibv_qp_type type; /* 0: RC */
 	struct ibv_pd *pd;
 	struct ibv_cq *send_cq;
 	struct ibv_cq *recv_cq;

@@ -18,6 +18,18 @@ expect 0 raw --address "$KVD_TEST_ADDR" --op send --op READ --poll event --size 
 expect 0 raw --address "$KVD_TEST_ADDR" --op READ --size 4K --size 1M --memory plain
 [ "$(lines)" = 2 ] && [ "$(figure config.memory)" = plain ] || fail "memory of the peer's own"
 expect 2 raw --op none; says "none of READ"
+
+# Each transport has its verbs, and says which it lacks.
+of() { flatten <"$tmp/report.json" | grep -c "^raw\.\.transport $1\$"; }
+expect 0 raw --address "$KVD_TEST_ADDR" --transport all --size 64 --size 1K
+[ "$(of RC) $(of UC) $(of UD)" = "12 8 4" ] || fail "lines of the transports: $(of RC) $(of UC) $(of UD)"
+! flatten <"$tmp/report.json" | grep -E '^raw\.\.(count|per_second) 0(\.0)?$' || fail "a figure of nothing"
+expect 0 raw --address "$KVD_TEST_ADDR" --transport ud --poll event --inline 0 --op SEND
+expect 0 raw --address "$KVD_TEST_ADDR" --transport uc --size 100K --op WRITE_WITH_IMM --op SEND
+expect 2 raw --transport ud --op READ; says "UD has no READ; it has SEND and SEND_WITH_IMM"
+expect 2 raw --transport uc --op CAS; says "UC has no CAS; it has WRITE"
+expect 2 raw --transport uc --relay 1; says "--relay is for --transport rc"
+expect 3 raw --address "$KVD_TEST_ADDR" --transport ud --size 8K; says "more than a datagram on this path"
 expect 2 raw --depth 4 --batch 8; says "--depth"
 
 # Another process answers, many times.
