@@ -138,17 +138,21 @@ static int pop(struct sv_cq *cq, int n, struct ibv_wc *wc)
  * Two processes that poll on one core would each spend whole time slices.  Who has a channel
  * sleeps where it is time to: to yield costs them more.  Linux from 6.18 on takes the rest of
  * the slice that the thread is entitled to away, and its next wake-up comes behind the others.
+ *
+ * Whoever ran meanwhile may have sent its last message and disconnected. So there is another look
+ * before the caller is told that nothing is there: libfabric's rxm reads the connection's events
+ * next, and what it has not polled by then it never does.
  */
-static int nothing(struct sv_cq *cq)
+static int nothing(struct sv_cq *cq, int n, struct ibv_wc *wc)
 {
 	unsigned int polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+	bool yields = polls >= EMPTY_POLLS_MAX && !cq->ib.channel;
 
-	if (polls >= EMPTY_POLLS_MAX && !cq->ib.channel) {
-		sched_yield();
-		polls = 0;
-	}
-	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
-	return 0;
+	atomic_store_explicit(&cq->empty_polls, yields ? 0 : polls, memory_order_relaxed);
+	if (!yields)
+		return 0;
+	sched_yield();
+	return sv_poll_cq(&cq->ib, n, wc);
 }
 
 int sv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
@@ -167,7 +171,7 @@ int sv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	       atomic_load_explicit(&cq->head, memory_order_relaxed);
 	if (!have && !atomic_load(&ready->top) &&
 	    !atomic_load_explicit(&cq->overrun, memory_order_relaxed))
-		return nothing(cq);
+		return nothing(cq, n, wc);
 	sv_spin_lock(&cq->lock);
 	if (have < (uint32_t)n && atomic_load_explicit(&ready->top, memory_order_acquire))
 		take_ready(cq, n - (int)have);
@@ -178,5 +182,5 @@ int sv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
 		return got;
 	}
-	return overrun ? -EIO : nothing(cq);
+	return overrun ? -EIO : nothing(cq, n, wc);
 }
