@@ -234,12 +234,48 @@ static void test_drained(void **state)
 	run_both_kinds(drained, passive);
 }
 
+/* ---- an empty poll that gave the CPU away looks again ---- */
+
+static struct kit *sender; /* who has its turn at the next yield, once; or NULL */
+
+/* Libc's, for this program. */
+int sched_yield(void)
+{
+	struct kit *k = sender;
+
+	sender = NULL;
+	if (k)
+		CHECK(!kit_post(k, IBV_WR_SEND, 0, 8, 0, 2, 0));
+	return 0;
+}
+
+/* What a peer sent meanwhile is told by this poll, not by the next: a program may look elsewhere
+ * first, at the peer's disconnect. */
+static void test_yield(void **state)
+{
+	struct ibv_wc wc;
+	struct kit k;
+	int n = 0;
+
+	(void)state;
+	kit_open(&k, &kit_defaults, -1);
+	CHECK(!k.rcq->channel);
+	kit_to_rts(&k, k.qp, k.qp->qp_num);
+	CHECK(!kit_post_recv(&k, 4096, 8, 1));
+	sender = &k;
+	for (int i = 0; i < 1000 && sender && !n; i++)
+		n = ibv_poll_cq(k.rcq, 1, &wc);
+	CHECK(!sender);
+	CHECK(n == 1 && wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS);
+	kit_close(&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fence),	   cmocka_unit_test(test_write_then_send),
 		cmocka_unit_test(test_inline),	   cmocka_unit_test(test_signalling),
-		cmocka_unit_test(test_drained),
+		cmocka_unit_test(test_drained),	   cmocka_unit_test(test_yield),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
