@@ -55,14 +55,6 @@ static bool append(struct durable_op *op)
 	return first;
 }
 
-void durable_port_give(struct durable_op *op)
-{
-	struct durable_port *port = op->port;
-
-	if (append(op))
-		port->wake(port->arg);
-}
-
 void durable_port_keep(struct durable_op *op)
 {
 	append(op);
@@ -70,8 +62,11 @@ void durable_port_keep(struct durable_op *op)
 
 static void give_back(struct durable *d, struct durable_op *op)
 {
-	if (op->port) {
-		durable_port_give(op);
+	struct durable_port *port = op->port;
+
+	if (port) {
+		if (append(op))
+			port->wake(port->arg);
 		return;
 	}
 	atomic_fetch_sub_explicit(&d->forgotten, 1, memory_order_relaxed);

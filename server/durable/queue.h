@@ -81,9 +81,8 @@ void durable_port_init(struct durable_port *port, void (*wake)(void *arg), void 
 /* What has come back, in the order of commits; NULL: nothing. */
 struct durable_op *durable_port_take(struct durable_port *port);
 
-/* To its port, which is not NULL; any thread. */
-void durable_port_give(struct durable_op *op);
-/* The same by the thread that takes them: nobody is woken.  It looks before it sleeps. */
+/* To its port, which is not NULL, by the thread that takes from it: nobody is woken.  It looks before it
+ * sleeps. */
 void durable_port_keep(struct durable_op *op);
 /* A hint to others than that thread. */
 bool durable_port_has(const struct durable_port *port);
