@@ -150,5 +150,5 @@ for key in down made; do
 	expect 0 kvcli ttl "$key"
 	left_s=$(sed -nE 's/^([0-9]+)\.[0-9]+s$/\1/p' "$tmp/out")
 	# A second for the beginning of each of the two clocks.
-	compute "${left_s:-0} <= 3600 && ${left_s:-0} >= 3600 - ($SECONDS - begun_s + 2)" || fail "$key: $(cat "$tmp/out")"
+	compute "${left_s:-0} <= 3600 && ${left_s:-0} >= 3600 - ($SECONDS - $begun_s + 2)" || fail "$key: $(cat "$tmp/out")"
 done
