@@ -171,8 +171,8 @@ static void test_evictions_are_changes(void **state)
 	evict_with(9000, 10000, 32);
 }
 
-/* However often one tries again that waits for memory. */
-static void test_evictions_in_one_go(void **state)
+/* However often one tries again that waits for memory: so many at the most. */
+static void begin_evictions(size_t bytes, unsigned most)
 {
 	struct store_change c = kit_change_of(&a, "wants memory");
 	struct store_worker *w = &a.f.worker[0];
@@ -180,24 +180,36 @@ static void test_evictions_in_one_go(void **state)
 	char key[16];
 	int status;
 
-	(void)state;
-	evict_with(9000, 8000, 32);
 	b.side.is_frozen = true;
 	c.value = value;
-	c.value_bytes = 9000;
+	c.value_bytes = bytes;
 	for (unsigned i = 0; (status = store_put(w, &c, &r)) == STORE_COMMIT && i < 1000; i++) {
 		a.under_way++;
 		snprintf(key, sizeof key, "more%u", i);
 		c = kit_change_of(&a, key);
 		c.value = value;
-		c.value_bytes = 9000;
+		c.value_bytes = bytes;
 	}
 	assert_int_equal(status, STORE_ASIDE);
 	for (unsigned i = 0; i < 100; i++)
 		assert_int_equal(store_put(w, &c, &r), STORE_ASIDE);
-	assert_in_range(w->evictions, 1, 64);
+	assert_in_range(w->evictions, 1, most);
 	b.side.is_frozen = false;
 	KIT_UNTIL(!w->commits);
+}
+
+static void test_evictions_in_one_go(void **state)
+{
+	(void)state;
+	evict_with(9000, 8000, 32);
+	begin_evictions(9000, 64);
+}
+
+static void test_evictions_of_runs_in_one_go(void **state)
+{
+	(void)state;
+	evict_with(400000, 300, 1);
+	begin_evictions(400000, 16);
 }
 
 static void test_evictions_of_pages(void **state)
@@ -532,6 +544,7 @@ int main(void)
 		CASE(test_one_message_for_a_poll),
 		CASE(test_an_eviction_waits),
 		CASE(test_evictions_in_one_go),
+		CASE(test_evictions_of_runs_in_one_go),
 		CASE(test_evictions_are_changes),
 		CASE(test_evictions_of_pages),
 		CASE(test_many),
