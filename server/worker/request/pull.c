@@ -31,7 +31,7 @@
 #include "server/worker/reply.h"
 #include "server/worker/request/attributes.h"
 
-#define CHUNK_BYTES_MAX (4ull << 20) /* a READ may be a hand-over to the peer's thread */
+#define CHUNK_BYTES_MAX (1ull << 20) /* hashed in one go, which all others of the worker wait for */
 #define WINDOW 4u
 #define WAIT_NS_MAX 2000000000ull /* as a small request, which is set aside: recv.c */
 
