@@ -352,16 +352,22 @@ void pulls_forget(struct pulls *s, const struct sendq *to)
 			abandon(s, &s->all[i]);
 }
 
+/* A worker asks in each round: where nothing is pulled that is one look. */
+static bool pulls_any(const struct pulls *s)
+{
+	return s->free_count < PULLS;
+}
+
 void pulls_retry(struct pulls *s)
 {
-	for (unsigned i = 0; i < PULLS; i++)
+	for (unsigned i = 0; pulls_any(s) && i < PULLS; i++)
 		if (s->all[i].to && !in_flight(&s->all[i]))
 			advance(s, &s->all[i]);
 }
 
 bool pulls_waiting(const struct pulls *s)
 {
-	for (unsigned i = 0; i < PULLS; i++)
+	for (unsigned i = 0; pulls_any(s) && i < PULLS; i++)
 		if (s->all[i].to && !in_flight(&s->all[i]))
 			return true;
 	return false;
