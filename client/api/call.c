@@ -284,7 +284,8 @@ int kvd_flush(kvd_session *s)
 
 	for (;;) {
 		int rc = run_call(s, WIRE_FLUSH, NULL, 0, f.from, &out);
-		if (flushing_begins_again(&f, rc, session_engine(s)->reign, clock_ns() < deadline))
+		bool has_next = session_is_of_cluster(s) && clock_ns() < deadline;
+		if (flushing_begins_again(&f, rc, session_engine(s)->reign, has_next))
 			continue;
 		if (rc)
 			return rc;

@@ -16,12 +16,13 @@ struct flushing {
 /*
  * After each page, and what came of it.  The next primary goes on, and its buckets are others:
  * what was behind may be in front there.  What is deleted twice is deleted.  True: `from` is the
- * first one, and the page that was answered says nothing.
+ * first one, and the page that was answered says nothing.  `has_next`: another member may go on,
+ * and there is time for it; a primary may be lost before it answered any page, of no known reign.
  */
-static inline bool flushing_begins_again(struct flushing *f, int rc, uint64_t reign, bool has_time)
+static inline bool flushing_begins_again(struct flushing *f, int rc, uint64_t reign, bool has_next)
 {
 	uint64_t was = f->reign;
-	bool is_lost = rc == KVD_ECONNECT && was && has_time;
+	bool is_lost = rc == KVD_ECONNECT && has_next;
 
 	if (rc == KVD_OK && reign)
 		f->reign = reign;

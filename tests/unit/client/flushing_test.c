@@ -8,11 +8,11 @@
 
 #include "client/api/flushing.h"
 
-static void expect(struct flushing f, int rc, uint64_t reign, bool has_time, bool again)
+static void expect(struct flushing f, int rc, uint64_t reign, bool has_next, bool again)
 {
 	uint64_t from = f.from;
 
-	assert_int_equal(flushing_begins_again(&f, rc, reign, has_time), again);
+	assert_int_equal(flushing_begins_again(&f, rc, reign, has_next), again);
 	assert_int_equal(f.from, again ? 0 : from);
 }
 
@@ -48,11 +48,22 @@ static void test_a_lost_connection(void **state)
 	expect((struct flushing){ 7, 3 }, KVD_ECONNECT, 3, false, false); /* no time is left */
 }
 
+/* The primary is killed in the first page: nothing told whose that was. */
+static void test_a_connection_lost_in_the_first_page(void **state)
+{
+	struct flushing f = { 0, 0 };
+
+	(void)state;
+	assert_true(flushing_begins_again(&f, KVD_ECONNECT, 0, true));
+	assert_false(flushing_begins_again(&f, KVD_OK, 4, true));
+	assert_int_equal(f.reign, 4);
+}
+
 static void test_without_a_cluster(void **state)
 {
 	(void)state;
 	expect((struct flushing){ 7, 0 }, KVD_OK, 0, true, false);
-	expect((struct flushing){ 7, 0 }, KVD_ECONNECT, 0, true, false);
+	expect((struct flushing){ 7, 0 }, KVD_ECONNECT, 0, false, false);
 }
 
 int main(void)
@@ -61,6 +72,7 @@ int main(void)
 		cmocka_unit_test(test_goes_on),
 		cmocka_unit_test(test_another_reign),
 		cmocka_unit_test(test_a_lost_connection),
+		cmocka_unit_test(test_a_connection_lost_in_the_first_page),
 		cmocka_unit_test(test_without_a_cluster),
 	};
 
