@@ -130,6 +130,17 @@ void index_prefetch(struct index *x, struct hash hash, struct index_spot *s)
 	}
 }
 
+/* Also where a client's READ has it in another cache: a fence would wait until it is there no more.
+ * Compilers ask for less where a processor could be too old for this, which then does nothing. */
+static void prefetch_to_write(const void *at)
+{
+#ifdef __x86_64__
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
+#else
+	__builtin_prefetch(at, 1);
+#endif
+}
+
 void index_prefetch_item(struct index *x, const struct index_spot *s)
 {
 	const uint64_t mask = layout_fp_mask(x->table->unit_mask);
@@ -141,7 +152,7 @@ void index_prefetch_item(struct index *x, const struct index_spot *s)
 		for (; bits; bits &= bits - 1) {
 			const uint8_t *item = (const uint8_t *)item_of(x, get(at, __builtin_ctz(bits)));
 			for (unsigned k = 0; k < ITEM_PREFETCH_BYTES; k += 64)
-				__builtin_prefetch(item + k, 1);
+				prefetch_to_write(item + k);
 		}
 	}
 }

@@ -130,16 +130,14 @@ static int poll_own(struct worker *w)
 	if (n <= 0)
 		return n;
 	w->polled += (unsigned)n;
+	/* The clock is asked while what they look at comes into the cache. */
+	prefetch(w, &b, 0, n < STEP ? n : STEP);
 	uint64_t now = clock_ns();
 	w->tx.clock_ms = store_clock_ms_at(w->server->store, now);
-	b.hashed[0] = false;
-	if (n > 1)
-		prefetch(w, &b, 0, n < STEP ? n : STEP);
 	for (int i = 0; i < n; i += STEP) {
 		int end = i + STEP < n ? i + STEP : n;
 		prefetch(w, &b, end, end + STEP < n ? end + STEP : n);
-		if (n > 1)
-			prefetch_items(w, &b, i, end);
+		prefetch_items(w, &b, i, end);
 		for (int k = i; k < end; k++) {
 			w->timings.begun_ns = w->server->timed ? now : 0;
 			take_completion(w, &b.wc[k], b.hashed[k] ? &b.spot[k].hash : NULL);

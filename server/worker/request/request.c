@@ -522,6 +522,8 @@ bool request_prefetch(const struct worker *w, const uint8_t *message, uint32_t b
 	const struct wire_request *q = (const struct wire_request *)message;
 	const struct table *t = w->server->table;
 
+	for (uint32_t i = 64; i < bytes && i < 512; i += 64)
+		__builtin_prefetch(message + i);
 	if (bytes < sizeof *q || !q->key_bytes || bytes - sizeof *q < q->key_bytes)
 		return false;
 	struct hash hash = hash_key(t->hash_seed, message + sizeof *q, q->key_bytes);
