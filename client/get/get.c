@@ -332,7 +332,8 @@ static inline struct get *begin(struct op *op, unsigned how)
 	struct get *g = get_of(op);
 
 	g->key_bytes = op->key_bytes;
-	g->hash = op->hash;
+	/* By the seed of the kvd that it is connected to: each start of one has its own. */
+	g->hash = hash_key(g->table->welcome.hash_seed, op->key, op->key_bytes);
 	g->begun_ns = op->begun_ns;
 	g->reign = grant_reign(&g->table->grant);
 	g->allocate = how & GET_ALLOCATES;

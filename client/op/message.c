@@ -18,7 +18,7 @@ static void post(struct op *op)
 	struct engine *e = op->engine;
 
 	op->phase = PHASE_REPLY;
-	op->sent_ns = clock_ns();
+	op->sent_ns = clock_coarse_ns(); /* up to a tick before */
 	op->asked_ns = grant_clock_ns(&e->table.grant);
 	op->request_id = op->index + OPS_MAX * ++e->next_request;
 	((struct wire_request *)op->memory->message)->request_id = op->request_id;

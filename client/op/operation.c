@@ -28,12 +28,6 @@ static void set_times(struct op *op, const struct call_time *t)
 	op->deadline_ns = t->end_ns ? t->end_ns : op->begun_ns + t->tick_ns + t->limit_ns;
 }
 
-/* By the seed of the kvd that it is connected to: each start of one has its own. */
-static void set_hash(struct op *op)
-{
-	op->hash = hash_key(op->engine->table.welcome.hash_seed, op->key, op->key_bytes);
-}
-
 struct op *op_new(struct engine *e, const struct op_class *class, const void *key, size_t key_bytes)
 {
 	struct op *op = e->free_ops;
@@ -55,10 +49,8 @@ struct op *op_new(struct engine *e, const struct op_class *class, const void *ke
 	op->reads = 0;
 	set_times(op, &e->time);
 	op->key_bytes = (uint32_t)key_bytes;
-	if (key_bytes) {
+	if (key_bytes)
 		memcpy(op->key, key, key_bytes);
-		set_hash(op);
-	}
 	return op;
 }
 
@@ -294,7 +286,6 @@ void ops_send_adrift(struct engine *e)
 		if (op->phase != PHASE_ADRIFT)
 			continue;
 		leave_adrift(op);
-		set_hash(op);
 		op->class->resume(op);
 	}
 }

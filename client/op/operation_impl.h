@@ -6,7 +6,6 @@
 #include "client/cache/iov.h"
 #include "client/op/memory.h"
 #include "client/op/outcome.h"
-#include "common/hash.h"
 
 enum phase {
 	PHASE_FREE,
@@ -43,7 +42,6 @@ struct op {
 
 	uint8_t key[KVD_KEY_BYTES_MAX];
 	uint32_t key_bytes;
-	struct hash hash;
 	struct pieces value; /* the caller's memory */
 	void *own;           /* what its class keeps of it */
 	uint64_t words[2];   /* the same, where these are enough */

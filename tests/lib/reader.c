@@ -349,7 +349,6 @@ void reader_begin(struct reader *r, const void *key, size_t key_bytes, void *val
 	op->own = r->get;
 	memcpy(op->key, key, key_bytes);
 	op->key_bytes = (uint32_t)key_bytes;
-	op->hash = hash_key(r->engine.table.welcome.hash_seed, key, key_bytes);
 	r->into = value;
 	op->begun_ns = clock_ns();
 	r->n = 0;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "client/again/resume.h"
+#include "client/get/state.h"
 #include "client/op/operation.h"
 #include "client/op/operation_impl.h"
 #include "client/op/post.h"
@@ -31,7 +32,7 @@ static struct rdma_event_channel *channel;
 static enum wire_status fate, refusal;
 static unsigned asked_fate, asked_else;
 static uint64_t known_ms; /* of what was sent since then kvd knows all */
-static struct hash asked_of; /* the key of the last operation that was asked for */
+static struct hash asked_of; /* the key of the last GET */
 
 static void answer(struct end *to, const struct wire_request *q)
 {
@@ -43,7 +44,8 @@ static void answer(struct end *to, const struct wire_request *q)
 		return;
 	}
 	asked_else++;
-	asked_of = e->ops[q->request_id % OPS_MAX].hash;
+	if (q->op == WIRE_GET)
+		asked_of = ((struct get *)e->ops[q->request_id % OPS_MAX].own)->hash;
 	end_reply(to, (struct wire_reply){ .status = (uint8_t)refusal, .version = 7,
 					   .bucket = ~0ull }, NULL, 0);
 }
