@@ -50,6 +50,11 @@ void expiry_note(struct expiry *x, uint64_t old_ms, uint64_t new_ms)
 	lower(&x->earliest_ms, new_ms);
 }
 
+bool expiry_has_any(const struct expiry *x)
+{
+	return atomic_load_explicit(&x->earliest_ms, memory_order_relaxed) != UINT64_MAX;
+}
+
 bool expiry_is_due(const struct expiry *x, uint64_t now_ms)
 {
 	uint64_t earliest = atomic_load_explicit(&x->earliest_ms, memory_order_relaxed);

@@ -19,6 +19,8 @@ void expiry_delete(struct expiry **expiry);
 /* A key's expiry was old_ms and is new_ms; 0: none, or no such key. */
 void expiry_note(struct expiry *expiry, uint64_t old_ms, uint64_t new_ms);
 
+/* Whether any key of those that were noted has an end. */
+bool expiry_has_any(const struct expiry *expiry);
 /* Whether there may be a key whose expiry is not after now_ms.  A hint. */
 bool expiry_is_due(const struct expiry *expiry, uint64_t now_ms);
 

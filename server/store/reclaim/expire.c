@@ -46,7 +46,8 @@ void expire_delete(struct expire **expire)
 
 bool expire_is_due(const struct store *s)
 {
-	return expiry_is_due(s->expiry, store_clock_ms(s));
+	/* Where no key ever ends no clock is asked. */
+	return expiry_has_any(s->expiry) && expiry_is_due(s->expiry, store_clock_ms(s));
 }
 
 /* The keys that are due, of a few buckets. */

@@ -28,6 +28,7 @@ int rewrites_init(struct rewrites *s, const struct request_parts *parts)
 {
 	s->parts = *parts;
 	s->turn = 0;
+	s->count = 0;
 	s->all = aligned_alloc(_Alignof(struct rewriting), REWRITES * sizeof *s->all);
 	if (!s->all)
 		return ENOMEM;
@@ -55,10 +56,7 @@ bool rewrites_may_begin(const struct rewrites *s, const struct sendq *to)
 
 bool rewrites_waiting(const struct rewrites *s)
 {
-	for (unsigned i = 0; i < REWRITES; i++)
-		if (s->all[i].to)
-			return true;
-	return false;
+	return s->count;
 }
 
 void rewrites_begin(struct rewrites *s, struct sendq *to, const struct wire_request *q,
@@ -77,6 +75,7 @@ void rewrites_begin(struct rewrites *s, struct sendq *to, const struct wire_requ
 		.flags = q->flags,
 	};
 
+	s->count++;
 	x->to = to;
 	x->request = *q;
 	x->input = input;
@@ -91,6 +90,7 @@ static void end(struct rewrites *s, struct rewriting *x)
 	store_item_delete(s->parts.store, x->input);
 	x->to->pulls--;
 	x->to = NULL;
+	s->count--;
 }
 
 static void answer(struct rewrites *s, struct rewriting *x, enum wire_status status,
@@ -153,7 +153,7 @@ static void advance(struct rewrites *s, struct rewriting *x)
 
 void rewrites_step(struct rewrites *s)
 {
-	for (unsigned i = 0; i < REWRITES; i++) {
+	for (unsigned i = 0; s->count && i < REWRITES; i++) {
 		struct rewriting *x = &s->all[s->turn++ % REWRITES];
 		if (x->to) {
 			advance(s, x);

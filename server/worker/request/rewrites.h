@@ -24,7 +24,7 @@ struct wire_request;
 struct rewrites {
 	struct request_parts parts;
 	struct rewriting *all;
-	unsigned turn;
+	unsigned turn, count; /* count: under way */
 };
 
 /* 0 or an errno value. */
