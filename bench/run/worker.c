@@ -310,6 +310,13 @@ static void make_value(struct worker *w, struct slot *s)
 	stamp(w, s);
 }
 
+/* What is put comes out of a pool that no cache has all of; a program has just made its value. */
+static void fetch_value(const struct slot *s)
+{
+	for (size_t i = 0; s->writing && i < s->value_bytes; i += 64)
+		__builtin_prefetch(s->value + i);
+}
+
 /* -------------------------------------------------------- under the key's lock */
 
 struct modification {
@@ -363,8 +370,10 @@ static void start(struct worker *w, struct slot *s)
 	s->writing = s->op.kind == OP_INSERT || s->op.kind == OP_UPDATE;
 	if (s->writing)
 		make_value(w, s);
-	if (has_raw(w, s))
+	if (has_raw(w, s)) {
+		fetch_value(s);
 		raw_before(w, s);
+	}
 	note_past(w, s);
 	s->start_ns = s->submit_ns = w->now_ns = stopwatch_ns();
 	if (c->locked_rmw && s->op.kind == OP_READ_MODIFY_WRITE)
