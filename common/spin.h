@@ -64,6 +64,17 @@ static inline bool spin_is_crowded(const struct spin *spin, uint64_t now)
 	return now < spin->crowded_until_ns;
 }
 
+/* Between two looks at memory: the other thread of the processor's core, which may be who is awaited,
+ * goes on the faster. */
+static inline void spin_relax(void)
+{
+#if defined __x86_64__
+	__builtin_ia32_pause();
+#elif defined __aarch64__
+	__asm__ volatile("yield");
+#endif
+}
+
 /* What the next waits are due to, after one that was short enough to spin for. */
 static inline void spin_learn_skips(struct spin *spin)
 {

@@ -31,15 +31,6 @@ struct hasher {
 	struct spin spin;      /* its own */
 };
 
-static inline void relax(void)
-{
-#if defined __x86_64__
-	__builtin_ia32_pause();
-#elif defined __aarch64__
-	__asm__ volatile("yield");
-#endif
-}
-
 /* The lock is held. */
 static uint64_t hash_step(struct hasher *h, struct value_hash *v)
 {
@@ -81,7 +72,7 @@ static bool spin_for_work(struct hasher *h)
 		for (unsigned i = 0; i < POLLS; i++) {
 			if (atomic_load_explicit(&h->left, memory_order_relaxed))
 				return true;
-			relax();
+			spin_relax();
 		}
 	} while (spin_again(&h->spin, start, clock_ns()));
 	return false;
@@ -241,7 +232,7 @@ static void take_lock(struct hasher *h)
 	for (unsigned i = 0; i < TRIES_FOR_LOCK; i++) {
 		if (!pthread_mutex_trylock(&h->lock))
 			return;
-		relax();
+		spin_relax();
 	}
 	pthread_mutex_lock(&h->lock);
 }
