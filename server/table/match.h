@@ -28,7 +28,7 @@ words_matching_narrow(const void *at, unsigned count, uint64_t fp_mask, uint64_t
 }
 
 #ifdef __x86_64__
-/* Four words at a time, a sixth of the instructions. */
+/* Four words at a time, less than half of the instructions. */
 __attribute__((target("avx2"), no_sanitize("thread"))) static uint32_t
 words_matching_wide(const void *at, unsigned count, uint64_t fp_mask, uint64_t fp)
 {
