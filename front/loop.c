@@ -175,7 +175,9 @@ static void *run(void *arg)
 		watch_link(loop, loop->gets, &r->gets);
 		watch_link(loop, loop->changes, &r->changes);
 		watch(r);
-		event_base_loop(loop->base, loop->dirty ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+		/* Once also then: a link stays readable until it is polled, and libevent would go
+		 * on for as long as anything is. */
+		event_base_loop(loop->base, EVLOOP_ONCE | (loop->dirty ? EVLOOP_NONBLOCK : 0));
 		if (!end_ns && atomic_load_explicit(&r->stop, memory_order_acquire))
 			end_ns = clock_ns() + END_NS;
 	}
