@@ -9,6 +9,7 @@
 #define GRH 40u
 #define SLOTS 256u
 #define SLOT_BYTES (GRH + 4096u)
+#define LIMIT_NS (KIT_LIMIT_S * 1000000000ull)
 
 struct end {
 	struct ibv_context *ctx;
