@@ -427,15 +427,10 @@ static void lonely(int sock)
 	(void)sock;
 }
 
-static void nothing(int sock)
-{
-	(void)sock;
-}
-
 static void test_nobody(void **state)
 {
 	(void)state;
-	kit_run(lonely, nothing);
+	kit_run(lonely, kit_nothing);
 }
 
 /* ---- frozen and killed listeners ---- */

@@ -216,14 +216,6 @@ static void test_deregistered(void **state)
 
 /* ---- local errors and queues, in one process: a QP connected to itself ---- */
 
-static void open_self(struct kit *k, const struct kit_opts *opts)
-{
-	kit_open(k, opts, -1);
-	kit_to_rts(k, k->qp, k->qp->qp_num);
-	k->rkey = k->mr->rkey;
-	k->addr = (uintptr_t)k->mem;
-}
-
 static void alone(kit_side *side)
 {
 	pid_t pid;
@@ -241,7 +233,7 @@ static void self(int sock)
 
 	(void)sock;
 	opts.mem_flags = -1;
-	open_self(&k, &opts);
+	kit_open_self(&k, &opts);
 	k.mem[100] = 77;
 	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, 1, 100, 1, S));
 	kit_expect(k.scq, 1, IBV_WC_SUCCESS);
@@ -288,7 +280,7 @@ static void recv_error(int sock)
 	struct kit k;
 
 	(void)sock;
-	open_self(&k, &kit_defaults);
+	kit_open_self(&k, &kit_defaults);
 	k.mr->lkey++;
 	CHECK(!kit_post_recv(&k, 0, 64, 1));
 	k.mr->lkey--;
@@ -314,7 +306,7 @@ static void overrun(int sock)
 
 	(void)sock;
 	opts.cqe = 16;
-	open_self(&k, &opts);
+	kit_open_self(&k, &opts);
 	for (int i = 0; i < 20; i++) {
 		if (kit_post(&k, IBV_WR_RDMA_READ, 0, 8, 0, (uint64_t)i, S))
 			break;
@@ -342,7 +334,7 @@ static void srq_limit(int sock)
 
 	(void)sock;
 	opts.srq = true;
-	open_self(&k, &opts);
+	kit_open_self(&k, &opts);
 	pfd.fd = k.ctx->async_fd;
 	for (uint64_t i = 0; i < 5; i++)
 		CHECK(!kit_post_recv(&k, i * 8, 8, i));

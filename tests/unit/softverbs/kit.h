@@ -215,6 +215,25 @@ static inline void kit_connect(struct kit *k)
 	kit_meet(k);
 }
 
+/* One side is all: a queue pair that is connected to itself. */
+static inline void kit_open_self(struct kit *k, const struct kit_opts *opts)
+{
+	kit_open(k, opts, -1);
+	kit_to_rts(k, k->qp, k->qp->qp_num);
+	k->rkey = k->mr->rkey;
+	k->addr = (uintptr_t)k->mem;
+}
+
+/* Such a one with events, whose waits spin for so long. */
+static inline void kit_open_spinning(struct kit *k, const char *spin_us)
+{
+	struct kit_opts opts = kit_defaults;
+
+	CHECK(!setenv("SOFTVERBS_SPIN_US", spin_us, 1));
+	opts.events = true;
+	kit_open_self(k, &opts);
+}
+
 static inline void kit_close(struct kit *k)
 {
 	CHECK(!sv_destroy_qp(k->qp));
@@ -251,6 +270,12 @@ static inline int kit_post(struct kit *k, enum ibv_wr_opcode opcode, size_t at, 
 	wr.wr.rdma.remote_addr = k->addr + remote_at;
 	wr.wr.rdma.rkey = k->rkey;
 	return ibv_post_send(k->qp, &wr, &bad);
+}
+
+/* Of one that is connected to itself. */
+static inline void kit_complete(struct kit *k)
+{
+	CHECK(!kit_post(k, IBV_WR_RDMA_WRITE, 0, 8, 64, 1, IBV_SEND_SIGNALED));
 }
 
 static inline int kit_post_atomic(struct kit *k, enum ibv_wr_opcode opcode, size_t at,
@@ -332,6 +357,12 @@ static inline enum ibv_event_type kit_async(struct kit *k)
 /* ---- two sides ---- */
 
 typedef void kit_side(int sock);
+
+/* The other side of one that needs none. */
+static inline void kit_nothing(int sock)
+{
+	(void)sock;
+}
 
 static inline pid_t kit_fork(kit_side *side, int sock, int other)
 {

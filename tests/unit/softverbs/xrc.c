@@ -372,15 +372,10 @@ static void alone(int sock)
 	(void)sock;
 }
 
-static void nobody(int sock)
-{
-	(void)sock;
-}
-
 static void test_alone(void **state)
 {
 	(void)state;
-	kit_run(alone, nobody);
+	kit_run(alone, kit_nothing);
 }
 
 /* ---- the target's process dies ---- */
