@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "tests/unit/server/cluster/member_kit.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +6,9 @@
 #include <cmocka.h>
 
 #include <string.h>
+
+#include "server/cluster/member/primary.h"
+#include "tests/unit/server/cluster/member_kit.h"
 
 struct member m;
 struct member_actions acts;
@@ -96,4 +97,68 @@ void back(void)
 	read_config(config(1, 1, 1, "abc"));
 	assert_int_equal(m.state, MEMBER_BACKING);
 	obey(m.epoch_order);
+}
+
+void take_over(void)
+{
+	const struct member_action *a;
+
+	back();
+	assert_non_null(sends(MEMBER_OPEN, "a"));
+	tick(MEMBER_SILENCE_NS / MS - 1);
+	assert_null(wants(MEMBER_SEAL));
+	tick(1);
+	assert_non_null(wants(MEMBER_SEAL));
+	tick(1);
+	assert_null(wants(MEMBER_WRITE)); /* a worker may still acknowledge */
+	obey(m.seal_order);
+	a = wants(MEMBER_WRITE);
+	assert_non_null(a);
+	assert_int_equal(a->config.epoch, 2);
+	assert_int_equal(a->config.reign, 2);
+	assert_int_equal(a->config.count, 2);
+	assert_string_equal(a->config.set[0].name, "b");
+	assert_string_equal(a->config.set[1].name, "c");
+	read_config(config(2, 2, LIFE, "bc"));
+	assert_int_equal(m.state, MEMBER_TAKING);
+	assert_int_equal(wants(MEMBER_EPOCH)->role, MEMBER_PRIMARY);
+	member_wrote(&m, now, NULL, &acts);
+}
+
+void c_begins(void)
+{
+	hear("c", C, (struct member_message){ .kind = MEMBER_OPEN, .number = 77 });
+	assert_int_equal(sends(MEMBER_BEGIN, "c")->number, 77);
+	hear("c", C, (struct member_message){ .kind = MEMBER_BEGUN, .number = 76 });
+	assert_null(wants(MEMBER_BEGUN_BY));
+	hear("c", C, (struct member_message){ .kind = MEMBER_BEGUN, .number = 77 });
+	assert_non_null(wants(MEMBER_BEGUN_BY));
+}
+
+void settled(void)
+{
+	acts.count = 0;
+	member_settled(&m, m.known.epoch, now, &acts);
+}
+
+void keep_c(uint64_t later_ms)
+{
+	for (uint64_t i = 0; i < later_ms; i += 50) {
+		hear("c", C, (struct member_message){ .kind = MEMBER_PROMISE,
+						      .number = m.round.number });
+		tick(50);
+	}
+}
+
+void serve(void)
+{
+	take_over();
+	obey(m.epoch_order);
+	c_begins();
+	settled();
+	keep_c(400);
+	obey(m.serve_order);
+	tick(0);
+	hear("c", C, (struct member_message){ .kind = MEMBER_PROMISE, .number = m.round.number });
+	assert_true(member_may_answer(&m, now));
 }

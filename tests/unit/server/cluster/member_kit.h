@@ -33,5 +33,13 @@ void obey(uint64_t order);
 void hear(const char *from, uint64_t incarnation, struct member_message message);
 /* It starts, and is a backup of epoch 1, of primary A. */
 void back(void);
+/* Its primary is silent; up to where it is named by its own write. */
+void take_over(void);
+void c_begins(void);
+void settled(void);
+/* C is heard of, so that it is not left out. */
+void keep_c(uint64_t later_ms);
+/* Serving, with C as its only backup. */
+void serve(void);
 
 #endif
