@@ -104,6 +104,12 @@ finds "a crowded folder" "common/low: 26 files, 25 at most"
 lines 600 '/* */' >>"$tree/common/low/low.c"
 finds "a long file" "common/low/low.c: 605 lines, 600 at most"
 
+{ echo 'void a_test(void);'; lines 600 '/* */'; } | write tests/unit/low_test.c
+finds "a long file of a test" "tests/unit/low_test.c: 601 lines, 600 at most"
+
+{ echo 'void a_long_test(void)'; echo '{'; lines 71 $'\t;'; echo '}'; } | write tests/unit/low_test.c
+finds "a long function of a test" "tests/unit/low_test.c:2: a_long_test() has 71 lines, 70 at most"
+
 { echo 'void a_long_one(void)'; echo '{'; lines 71 $'\t;'; echo '}'; } >>"$tree/common/low/low.c"
 finds "a long function" "a_long_one() has 71 lines, 70 at most"
 
