@@ -8,7 +8,7 @@ bad=0
 complain() { echo "$*"; bad=1; }
 
 for file in $(find common server client bench front tests -name '*.[ch]'); do
-	grep -Eqs "(^|[[:space:]])${file%.[ch]}(\.[ch])?([[:space:]]|\$)" */Makemodule.am ||
+	grep -Eqs "(^|[[:space:]])${file%.[ch]}(\.[ch])?([[:space:]]|\$)" */Makemodule.am tests/*/Makemodule.am ||
 		complain "$file stands in no Makemodule.am"
 	head -n 1 "$file" | grep -q 'SPDX-License-Identifier: BSD-2-Clause' || complain "$file: no SPDX line"
 done
@@ -37,7 +37,7 @@ for file in tests/integration/*.sh tests/lib/*.sh quickstart runtests; do
 	bash -n "$file" || complain "$file: bash doesn't parse it"
 done
 for file in tests/integration/*.sh; do
-	grep -q "$file" tests/Makemodule.am || complain "$file stands in no Makemodule.am"
+	grep -q "$file" tests/integration/Makemodule.am || complain "$file stands in no Makemodule.am"
 done
 # What takes a rule out still finds it.
 for folder in mends vacuous; do

@@ -180,9 +180,8 @@ jobs=$(nproc 2>/dev/null || echo 2)
 bootstrap_needed() {
 	local f
 	[ -x "$top/configure" ] && [ -e "$top/Makefile.in" ] || return 0
-	for f in configure.ac Makefile.am m4/kvd.m4 common server client bench front tests doc; do
-		[ -d "$top/$f" ] && f=$f/Makemodule.am
-		[ "$top/$f" -nt "$top/Makefile.in" ] && return 0
+	for f in "$top"/{configure.ac,Makefile.am,m4/kvd.m4,*/Makemodule.am,tests/*/Makemodule.am}; do
+		[ "$f" -nt "$top/Makefile.in" ] && return 0
 	done
 	return 1
 }
