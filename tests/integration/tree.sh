@@ -36,8 +36,8 @@ for file in tests/integration/*.sh tests/lib/*.sh quickstart runtests; do
 	head -n 3 "$file" | grep -q 'SPDX-License-Identifier: BSD-2-Clause' || complain "$file: no SPDX line"
 	bash -n "$file" || complain "$file: bash doesn't parse it"
 done
-for file in tests/integration/*.sh; do
-	grep -q "$file" tests/integration/Makemodule.am || complain "$file stands in no Makemodule.am"
+for file in tests/integration/*.sh tests/lib/*.sh; do
+	grep -q "$file" "$(dirname "$file")/Makemodule.am" || complain "$file stands in no Makemodule.am"
 done
 # What takes a rule out still finds it.
 for folder in mends vacuous; do
