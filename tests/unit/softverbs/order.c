@@ -236,7 +236,7 @@ static void test_drained(void **state)
 
 /* ---- an empty poll that gave the CPU away looks again ---- */
 
-static struct kit *sender; /* who has its turn at the next yield, once; or NULL */
+static _Thread_local struct kit *sender; /* who has its turn at the next yield, once; or NULL */
 
 /* Libc's, for this program. */
 int sched_yield(void)
