@@ -86,10 +86,13 @@ void engine_case_refill(struct engine *e)
 				 ((double)deleted * (32 + ENGINE_KEY_BYTES + 100)));
 }
 
-/* PUTs of new keys, one at a time, until there are so many or kvd has no room; how many, and
- * their percentile 99 in microseconds. */
-static uint64_t time_puts(struct engine *e, uint64_t first, uint64_t count, uint64_t value_bytes,
-			  double *p99_us)
+struct puts {
+	uint64_t done;
+	double p50_us, p99_us;
+};
+
+/* PUTs of new keys, one at a time, until there are so many or kvd has no room. */
+static struct puts time_puts(struct engine *e, uint64_t first, uint64_t count, uint64_t value_bytes)
 {
 	static char value[4096];
 	static struct histogram taken;
@@ -107,8 +110,8 @@ static uint64_t time_puts(struct engine *e, uint64_t first, uint64_t count, uint
 		ENGINE_CHECK(rc == KVD_OK || rc == KVD_EFULL, "PUT: %s", kvd_session_error(e->session));
 		n += rc == KVD_OK;
 	}
-	*p99_us = (double)histogram_percentile(&taken, 99) / 1e3;
-	return n;
+	return (struct puts){ n, (double)histogram_percentile(&taken, 50) / 1e3,
+			      (double)histogram_percentile(&taken, 99) / 1e3 };
 }
 
 /* PUTs of longer values while kvd moves the short ones, of which a random half was deleted,
@@ -116,20 +119,24 @@ static uint64_t time_puts(struct engine *e, uint64_t first, uint64_t count, uint
 void engine_case_changes(struct engine *e)
 {
 	const uint64_t second = 1ull << 40;
-	double without_us, with_us;
-	uint64_t most = time_puts(e, second, UINT64_MAX, 1000, &without_us);
+	uint64_t most = time_puts(e, second, UINT64_MAX, 1000).done;
 
 	ENGINE_CHECK(kvd_flush(e->session) == KVD_OK, "%s", kvd_session_error(e->session));
-	time_puts(e, second, most / 4, 1000, &without_us);
+	struct puts without = time_puts(e, second, most / 4, 1000);
 	ENGINE_CHECK(kvd_flush(e->session) == KVD_OK, "%s", kvd_session_error(e->session));
 	struct fill with_short = fill(e, 0, 100);
 	delete_half(e, with_short.first_failed);
 	double moved = engine_stat(e, "compaction.moved_keys");
-	figure("puts", (double)time_puts(e, second, UINT64_MAX, 1000, &with_us));
+	double waits = engine_stat(e, "compaction.waits");
+	struct puts with = time_puts(e, second, UINT64_MAX, 1000);
+	figure("puts", (double)with.done);
+	figure("waits", engine_stat(e, "compaction.waits") - waits);
 	figure("moved", engine_stat(e, "compaction.moved_keys") - moved);
-	figure("p99_us", with_us);
-	figure("p99_without_us", without_us);
-	figure("p99_ratio", with_us / without_us);
+	figure("p50_us", with.p50_us);
+	figure("p50_without_us", without.p50_us);
+	figure("p99_us", with.p99_us);
+	figure("p99_without_us", without.p99_us);
+	figure("p99_ratio", with.p99_us / without.p99_us);
 	figure("longest_us", engine_stat(e, "compaction.longest_us"));
 }
 

@@ -290,6 +290,7 @@ static void *run(void *arg)
 			intake_committed(w);
 		if (w->guest)
 			w->guest->ended(w->guest->arg);
+		reply_flush(&w->tx); /* those who are answered don't wait for what follows */
 		if (w->store.store->evict)
 			evict_round(&w->store);
 		if (w->deferred.count) {

@@ -10,6 +10,7 @@
 #include "server/store/change/change.h"
 #include "server/store/change/effect.h"
 #include "server/store/item/item.h"
+#include "server/table/index.h"
 
 /*
  * Others may write the slot, so what is read may be torn.
@@ -53,6 +54,23 @@ static struct layout_item *copy_packed(struct store_worker *w, const struct layo
 	item->checksum = item_checksum(w->store, item, version);
 	state_store(item, layout_state(version, LAYOUT_DEAD, 0));
 	return item;
+}
+
+void store_move_fetch(const struct store_worker *w, const struct layout_item *item,
+		      size_t slot_bytes)
+{
+	const struct table *t = w->store->table;
+	uint64_t key[LAYOUT_KEY_BYTES_MAX / 8];
+	unsigned key_bytes = store_peek_key(item, slot_bytes, key);
+	struct index_spot spot;
+
+	if (!key_bytes)
+		return;
+	struct hash hash = hash_key(t->hash_seed, key, key_bytes);
+	uint64_t stripe = layout_stripe(hash.b, t->stripes);
+	__builtin_prefetch((const void *)&t->marks[stripe], 1);
+	__builtin_prefetch((const void *)&t->locks[stripe]);
+	index_prefetch(w->store->index, hash, &spot);
 }
 
 enum store_moved store_move(struct store_worker *w, struct layout_item *old, size_t slot_bytes,

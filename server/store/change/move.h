@@ -21,6 +21,10 @@ enum store_moved {
 enum store_moved store_move(struct store_worker *worker, struct layout_item *item,
 			    size_t slot_bytes, enum heap_packed how);
 
+/* Fetches into the cache what store_move() of the same slot will look at. */
+void store_move_fetch(const struct store_worker *worker, const struct layout_item *item,
+		      size_t slot_bytes);
+
 /* The key of what seems to be a live item in a slot, by words; its bytes, 0: it is none.
  * Only the index knows whether it is that key's. */
 unsigned store_peek_key(const struct layout_item *item, size_t slot_bytes, uint64_t *key);

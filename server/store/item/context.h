@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "server/durable/queue.h"
+#include "server/platform/stall.h"
 #include "server/table/table.h"
 
 struct clear;
@@ -71,6 +72,7 @@ struct store_worker {
 	struct layout_scratch *scratch;
 	struct compact_worker *compact; /* NULL: the worker moves nothing */
 	struct emptying emptying;
+	struct stall stall;
 	uint64_t missing_bytes; /* of the last item that found no memory */
 	/* The stripe whose lock kept a change away; for the caller to set and to look at. */
 	uint64_t blocked;

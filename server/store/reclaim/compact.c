@@ -17,8 +17,8 @@
  * taken slot may hold (being filled, kept by a worker, a copy for a client) stays.
  *
  * Bounded: a step looks at SCAN_PAGES pages or moves STEP_ITEMS items, of STEP_BYTES, or, while
- * a change waits, works for STEP_NS; a round
- * makes PASSES_MAX passes, and slides no more than SLIDE_PART times what was freed before it.
+ * a change waits, works for STEP_NS; a round makes PASSES_MAX passes, and slides no more than
+ * SLIDE_PART times what was freed before it.
  */
 #include "server/store/reclaim/compact.h"
 
@@ -28,15 +28,14 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "server/platform/stall.h"
 #include "server/store/change/move.h"
 #include "server/store/reclaim/gain.h"
 #include "server/table/heap.h"
 
 #define SCAN_PAGES 512u
-#define STEP_ITEMS 32u
-#define STEP_BYTES (128u << 10)
-/* Of them, in a round in which changes have waited: others come meanwhile. */
-#define BRIEF_PART 4u
+#define STEP_ITEMS 8u
+#define STEP_BYTES (32u << 10)
 #define PASSES_MAX 12u
 #define SLIDES_MAX 2u
 #define SLIDE_RUN_MAX (1u << 20) /* an item of whole pages: it moves in one step */
@@ -45,7 +44,7 @@
 /* A slab that has so much less in it than the best one is made anew. */
 #define TAIL_PART 32u
 #define STEP_NS 300000ull   /* of a step while changes wait */
-#define PAUSE_NS 1000000ull /* after one in a round in which none has waited */
+#define PAUSE_NS 250000ull /* after one in a round in which none has waited */
 #define ROUND_NS 1000000000ull /* between rounds that nobody waits for */
 /* A round begins above 7/8 of the region, if so much was freed since the last one. */
 #define FREED_PART 64u
@@ -87,6 +86,16 @@ struct compact {
 	_Atomic uint64_t ended_ns;
 	_Atomic uint64_t passes, items, item_bytes, freed_bytes, waits, longest_ns;
 };
+
+static void count(_Atomic uint64_t *counter, uint64_t more)
+{
+	atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+}
+
+static uint64_t counted(const _Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
 
 int compact_new(struct compact **compact)
 {
@@ -131,12 +140,11 @@ static bool let_go(struct store_worker *w)
 
 	if (!c->slab.number)
 		return false;
-	atomic_fetch_add_explicit(&x->items, c->moved, memory_order_relaxed);
-	atomic_fetch_add_explicit(&x->item_bytes, c->moved * c->slab.slot_bytes,
-				  memory_order_relaxed);
+	count(&x->items, c->moved);
+	count(&x->item_bytes, c->moved * c->slab.slot_bytes);
 	if (!slabs_release(w->store->table->slabs, &c->slab))
 		return false;
-	atomic_fetch_add_explicit(&x->freed_bytes, bytes, memory_order_relaxed);
+	count(&x->freed_bytes, bytes);
 	return true;
 }
 
@@ -161,17 +169,14 @@ bool compact_is_busy(const struct compact *x)
 
 static uint64_t freed_since(const struct store *s)
 {
-	return atomic_load_explicit(&s->freed_bytes, memory_order_relaxed) -
-	       atomic_load_explicit(&s->compact->freed_at, memory_order_relaxed);
+	return counted(&s->freed_bytes) - counted(&s->compact->freed_at);
 }
 
 /* One of those who want it begins a round that every worker takes part in.  slide_bytes: of all. */
 static void begin_round(const struct store *s, uint64_t slide_bytes)
 {
 	struct compact *x = s->compact;
-	unsigned none = 0;
-
-	unsigned workers = atomic_load(&x->workers);
+	unsigned none = 0, workers = atomic_load(&x->workers);
 
 	if (!workers || !atomic_compare_exchange_strong(&x->busy, &none, workers))
 		return;
@@ -206,7 +211,7 @@ bool compact_may_help(struct store_worker *w)
 	atomic_store(&x->wanted, true);
 	if (!atomic_exchange(&x->urgent, true) && w->store->wake)
 		w->store->wake(w->store->wake_arg);
-	atomic_fetch_add_explicit(&x->waits, 1, memory_order_relaxed);
+	count(&x->waits, 1);
 	return true;
 }
 
@@ -240,7 +245,7 @@ static void begin_pass(struct store_worker *w)
 	c->page = region_pages(w->store->table->region);
 	c->pass++;
 	c->gained = 0;
-	atomic_fetch_add_explicit(&w->store->compact->passes, 1, memory_order_relaxed);
+	count(&w->store->compact->passes, 1);
 }
 
 static bool is_worth_it(struct store_worker *w)
@@ -258,7 +263,7 @@ static void begin_slide(struct store_worker *w)
 	c->is_sliding = true;
 	c->slides++;
 	c->page = c->slide_page;
-	atomic_fetch_add_explicit(&w->store->compact->passes, 1, memory_order_relaxed);
+	count(&w->store->compact->passes, 1);
 }
 
 static bool may_slide(const struct store_worker *w)
@@ -326,15 +331,30 @@ static bool is_sparse(struct store_worker *w, const struct slab_held *slab)
 		use.taken > use.slots / 8 * 7);
 }
 
+/* What the moves of a step will look at comes into the cache: for all of them at once. */
+static void fetch_ahead(struct store_worker *w)
+{
+	const struct slab_held *slab = &w->compact->slab;
+
+	for (unsigned i = w->compact->slot, n = 0; i < slab->slots && n < STEP_ITEMS; i++) {
+		if (!slab_held_is_taken(slab, i))
+			continue;
+		store_move_fetch(w, (const struct layout_item *)(slab->addr + i * slab->slot_bytes),
+				 slab->slot_bytes);
+		n++;
+	}
+}
+
 /* Of the slab that it holds: moves some items elsewhere. */
 static void drain(struct store_worker *w)
 {
 	struct compact_worker *c = w->compact;
 	struct slab_held *slab = &c->slab;
-	unsigned begun = c->moved, part = atomic_load(&w->store->compact->wanted) ? BRIEF_PART : 1;
+	unsigned begun = c->moved;
 
-	while (c->slot < slab->slots && c->moved - begun < STEP_ITEMS / part &&
-	       (c->moved - begun) * slab->slot_bytes < STEP_BYTES / part) {
+	fetch_ahead(w);
+	while (c->slot < slab->slots && c->moved - begun < STEP_ITEMS &&
+	       (c->moved - begun) * slab->slot_bytes < STEP_BYTES) {
 		unsigned i = c->slot++;
 		if (!slab_held_is_taken(slab, i))
 			continue;
@@ -457,9 +477,9 @@ static bool slide_run(struct store_worker *w, size_t page)
 	    store_move(w, region_page(region, page), bytes, HEAP_PACKED) != STORE_MOVED)
 		return false;
 	slid(w->compact, bytes);
-	atomic_fetch_add_explicit(&x->items, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&x->item_bytes, bytes, memory_order_relaxed);
-	atomic_fetch_add_explicit(&x->freed_bytes, bytes, memory_order_relaxed);
+	count(&x->items, 1);
+	count(&x->item_bytes, bytes);
+	count(&x->freed_bytes, bytes);
 	return true;
 }
 
@@ -498,13 +518,13 @@ static void go_on(struct store_worker *w, uint64_t now_ns)
 		find_sparse(w, now_ns);
 }
 
-void compact_note_longest(struct compact *x, uint64_t ns)
+void compact_note_stall(struct store_worker *w, uint64_t begun_ns)
 {
-	uint64_t was = atomic_load_explicit(&x->longest_ns, memory_order_relaxed);
+	struct compact *x = w->store->compact;
+	uint64_t was = counted(&x->longest_ns);
+	uint64_t ns = stall_end(&w->stall, begun_ns, was);
 
-	while (was < ns && !atomic_compare_exchange_weak_explicit(&x->longest_ns, &was, ns,
-								   memory_order_relaxed,
-								   memory_order_relaxed))
+	while (was < ns && !atomic_compare_exchange_weak(&x->longest_ns, &was, ns))
 		;
 }
 
@@ -528,11 +548,10 @@ static void join_round(struct store_worker *w, uint64_t now_ns)
 static void step_urgently(struct store_worker *w, uint64_t now_ns)
 {
 	struct compact *x = w->store->compact;
-	uint64_t freed = atomic_load_explicit(&x->freed_bytes, memory_order_relaxed);
+	uint64_t freed = counted(&x->freed_bytes);
 	uint64_t begun_ns = clock_ns();
 
-	while (w->compact->is_in_round &&
-	       atomic_load_explicit(&x->freed_bytes, memory_order_relaxed) == freed &&
+	while (w->compact->is_in_round && counted(&x->freed_bytes) == freed &&
 	       clock_ns() - begun_ns < STEP_NS)
 		go_on(w, now_ns);
 	atomic_store(&x->urgent, false);
@@ -558,23 +577,23 @@ void compact_step(struct store_worker *w, uint64_t now_ns)
 
 	if (!urgent && now_ns < w->compact->resume_ns)
 		return;
-	uint64_t begun = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t begun_ns = stall_begin(&w->stall);
 	join_round(w, now_ns);
 	if (urgent)
 		step_urgently(w, now_ns);
 	else
 		step(w, now_ns);
-	compact_note_longest(x, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	compact_note_stall(w, begun_ns);
 }
 
 struct compact_stats compact_stats(const struct compact *x)
 {
 	return (struct compact_stats){
-		.passes = atomic_load_explicit(&x->passes, memory_order_relaxed),
-		.items = atomic_load_explicit(&x->items, memory_order_relaxed),
-		.item_bytes = atomic_load_explicit(&x->item_bytes, memory_order_relaxed),
-		.freed_bytes = atomic_load_explicit(&x->freed_bytes, memory_order_relaxed),
-		.waits = atomic_load_explicit(&x->waits, memory_order_relaxed),
-		.longest_ns = atomic_load_explicit(&x->longest_ns, memory_order_relaxed),
+		.passes = counted(&x->passes),
+		.items = counted(&x->items),
+		.item_bytes = counted(&x->item_bytes),
+		.freed_bytes = counted(&x->freed_bytes),
+		.waits = counted(&x->waits),
+		.longest_ns = counted(&x->longest_ns),
 	};
 }

@@ -58,10 +58,10 @@ struct compact_stats {
 	uint64_t item_bytes;
 	uint64_t freed_bytes; /* of slabs that were emptied */
 	uint64_t waits;       /* changes that were set aside for it */
-	uint64_t longest_ns;  /* processor time of a worker's longest step, of eviction, too */
+	uint64_t longest_ns;  /* that a step kept a worker from its clients, of eviction, too */
 };
-/* A step of eviction that moved and removed items took so much processor time. */
-void compact_note_longest(struct compact *compact, uint64_t ns);
+/* A step of eviction ends that moved and removed items; it began with stall_begin(). */
+void compact_note_stall(struct store_worker *worker, uint64_t begun_ns);
 struct compact_stats compact_stats(const struct compact *compact);
 
 #endif

@@ -386,9 +386,9 @@ static bool empty_on(struct store_worker *w)
 	if (e->slot < e->slab.slots) {
 		if (e->left_bytes < e->slab.slot_bytes)
 			return false;
-		uint64_t begun = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+		uint64_t begun_ns = stall_begin(&w->stall);
 		clear_slots(w);
-		compact_note_longest(w->store->compact, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+		compact_note_stall(w, begun_ns);
 	}
 	/* In a cluster what was removed is there until all members have that. */
 	return e->slot == e->slab.slots && !w->evictions && slabs_release(w->store->table->slabs, &e->slab);
