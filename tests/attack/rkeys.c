@@ -257,14 +257,18 @@ void attack_revoked(struct raw *raw, const char *victim, const char *other)
 	fflush(stdout);
 	/* READs go on until they don't; the script removes the user meanwhile and says when. */
 	uint64_t end = raw_now_ms() + 60000;
+	struct timespec last, t;
+	clock_gettime(CLOCK_REALTIME, &last);
 	while (!raw_reach(&c, IBV_WR_RDMA_READ, known.table_addr, known.table_rkey, 8)) {
+		clock_gettime(CLOCK_REALTIME, &last);
 		if (raw_now_ms() > end)
 			raw_die("a removed user goes on reading");
 		usleep(100);
 	}
-	struct timespec t;
+	/* A device that gets no answer asks again for half a second before it says so. */
 	clock_gettime(CLOCK_REALTIME, &t);
-	printf("cut off at %lld.%09ld\n", (long long)t.tv_sec, t.tv_nsec);
+	printf("read last at %lld.%09ld, cut off at %lld.%09ld\n", (long long)last.tv_sec,
+	       last.tv_nsec, (long long)t.tv_sec, t.tv_nsec);
 	/* On the user's queue pair, on one that proved nothing, on that of somebody else. */
 	for (unsigned op = 0; op < ATTACK_OPCODES; op++) {
 		attack_must_fail(&c, op, known.table_addr, known.table_rkey, "on a queue pair cut off");
