@@ -82,7 +82,7 @@ int session_poll_or_resume(struct kvd_session *s, uint64_t wait_ns)
 	struct engine *e = session_engine(s);
 
 	e->may_drift = true;
-	if (!e->adrift && health_is_good(&e->health))
+	if (!e->adrift && health_is_good(&e->health) && !engine_take_now(e))
 		engine_poll_for(e, wait_ns);
 	if (!e->done && (e->adrift || !health_is_usable(&e->health)))
 		poll_and_rescue(s, clock_ns() + wait_ns);

@@ -18,12 +18,14 @@ int session_submit(struct kvd_session *s, const struct op_class *class, const vo
 
 	if (rc)
 		return rc;
-	if (e->done && e->health.broken)
-		return KVD_EBUSY; /* completions of a broken connection come first */
-	rc = session_ready(s);
-	if (rc)
-		return rc;
-	session_resume(s);
+	if (!health_is_usable(&e->health) || e->adrift) {
+		if (e->done && e->health.broken)
+			return KVD_EBUSY; /* completions of a broken connection come first */
+		rc = session_ready(s);
+		if (rc)
+			return rc;
+		session_resume(s);
+	}
 	/* An unlock that nobody waits for makes room when it is through. */
 	e->may_drift = e->event_fd < 0; /* an event loop gets back what is refused */
 	*op = e->in_flight + 1 < e->depth || !session_settle(s) ? op_new(e, class, key, key_bytes)

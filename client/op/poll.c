@@ -162,6 +162,15 @@ int engine_take(struct engine *e)
 	return n;
 }
 
+bool engine_take_now(struct engine *e)
+{
+	if (e->later_ns)
+		return false; /* a look has to be taken at those, too */
+	engine_flush(e);
+	engine_take(e);
+	return e->done;
+}
+
 /* rdma_cm tells of the peer's death; a completion queue alone may never. */
 static void look_at_cm(struct engine *e)
 {

@@ -8,6 +8,7 @@
 #ifndef CLIENT_OP_POLL_H
 #define CLIENT_OP_POLL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
@@ -18,6 +19,9 @@ struct op;
 void engine_completed(struct engine *e, const struct ibv_wc *wc, int n);
 /* Takes what is complete; how much that was, or KVD_E*. */
 int engine_take(struct engine *e);
+/* The same, and what was posted goes out before.  Whether an operation is done now; what else
+ * there is to look at waits for the next of the calls below. */
+bool engine_take_now(struct engine *e);
 /* Makes what progress there is without waiting, whatever is completed.  0 or KVD_E*. */
 int engine_look(struct engine *e);
 /* Makes progress; waits up to `until_ns` while nothing is completed.  0 or KVD_E*. */
