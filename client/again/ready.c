@@ -20,7 +20,7 @@
 /* What another attempt may cure: kvd is being started again, the link is down. */
 static bool may_pass(const struct engine *e, int rc)
 {
-	return rc == KVD_ECONNECT || (rc == KVD_EDEVICE && e->health.device_lost);
+	return rc == KVD_ECONNECT || (rc == KVD_EDEVICE && e->health.was_lost);
 }
 
 /* Each of the addresses once, from the present one on. */

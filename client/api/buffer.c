@@ -4,17 +4,17 @@
 #include <stdlib.h>
 
 #include "client/session/client.h"
+#include "client/session/device.h"
 
 struct kvd_buffer {
 	struct kvd_client *client;
-	struct ibv_mr *mr;
 	uintptr_t begin;
 	size_t own_bytes; /* of memory that was made for it; 0: it is the user's */
 };
 
 static int check_device(struct kvd_client *c)
 {
-	if (c->pd)
+	if (client_has_device(c))
 		return 0;
 	return err_set(&c->err, KVD_EINVAL,
 		       "memory is registered with the device that the first session opens: make "
@@ -47,16 +47,13 @@ static int make(struct kvd_client *c, struct kvd_buffer *buffer, size_t bytes)
 
 	if (rc)
 		return rc;
-	buffer->mr = c->verbs->reg_mr(c->pd, (void *)buffer->begin, bytes,
-				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	if (!buffer->mr)
+	rc = buffers_add(c->buffers, c->verbs, buffer->begin, bytes);
+	if (rc)
 		return err_set_errno(
-			&c->err, KVD_EDEVICE, errno,
+			&c->err, KVD_EDEVICE, rc,
 			"can't register a buffer of %zu bytes: the locked-memory limit may be "
 			"too low (see 'ulimit -l')",
 			bytes);
-	buffers_add(c->buffers, buffer->begin, bytes,
-		    &(struct buffer_keys){ buffer->mr->lkey, buffer->mr->rkey });
 	return KVD_OK;
 }
 
@@ -118,9 +115,8 @@ void kvd_buffer_delete(kvd_buffer **buffer)
 	if (!b)
 		return;
 	pthread_mutex_lock(&b->client->lock);
-	buffers_remove(b->client->buffers, b->begin);
+	buffers_remove(b->client->buffers, b->client->verbs, b->begin);
 	pthread_mutex_unlock(&b->client->lock);
-	b->client->verbs->dereg_mr(b->mr);
 	if (b->own_bytes)
 		b->client->verbs->mem_free((void *)b->begin, b->own_bytes);
 	free(b);

@@ -239,7 +239,7 @@ void kvd_client_delete(kvd_client **client)
 
 	if (!c)
 		return;
-	session_free_pd(c);
+	client_leave_devices(c);
 	mirror_delete(c->mirror);
 	buffers_delete(c->buffers);
 	hasher_delete(c->hasher);

@@ -129,12 +129,11 @@ static void undo(struct kvd_lock *l, unsigned taken)
 /* Whether this client may have locks of this kvd. */
 static int check_locks(struct kvd_session *s, struct engine *e)
 {
-	const struct kvd_client *c = session_client(s);
 	const struct wire_welcome *w = &e->table.welcome;
 
 	if (w->role < ROLE_WRITE)
 		return health_denied(&e->health); /* its queue pair has no atomics */
-	if (!c->limits.atomics)
+	if (!session_has_atomics(s))
 		return err_set(&e->health.err, KVD_EDEVICE,
 			       "%s has no atomic operations, of which locks "
 			       "are made: it reads and changes, but locks want another device",

@@ -21,9 +21,9 @@ int pieces_set(struct pieces *p, const struct iovec *iov, int count)
 	return 0;
 }
 
-static bool find(struct pieces *p, struct buffers *b, unsigned i)
+static bool find(struct pieces *p, const struct registrar *r, unsigned i)
 {
-	return buffers_find(b, p->iov[i].iov_base, p->iov[i].iov_len, &p->keys[i]);
+	return buffers_find(r->buffers, r->device, p->iov[i].iov_base, p->iov[i].iov_len, &p->keys[i]);
 }
 
 int pieces_register(struct pieces *p, const struct registrar *r, int access)
@@ -32,7 +32,7 @@ int pieces_register(struct pieces *p, const struct registrar *r, int access)
 		return 0;
 	memset(p->mr, 0, sizeof p->mr);
 	for (unsigned i = 0; i < p->count; i++) {
-		if (find(p, r->buffers, i))
+		if (find(p, r, i))
 			continue;
 		p->mr[i] = r->verbs->reg_mr(r->pd, p->iov[i].iov_base, p->iov[i].iov_len, access);
 		if (!p->mr[i]) {
@@ -47,14 +47,14 @@ int pieces_register(struct pieces *p, const struct registrar *r, int access)
 	return 0;
 }
 
-bool pieces_find(struct pieces *p, struct buffers *b)
+bool pieces_find(struct pieces *p, const struct registrar *r)
 {
 	if (p->registered)
 		return true;
-	if (!p->count || !find(p, b, 0))
+	if (!p->count || !find(p, r, 0))
 		return false;
 	for (unsigned i = 1; i < p->count; i++)
-		if (!find(p, b, i))
+		if (!find(p, r, i))
 			return false;
 	memset(p->mr, 0, sizeof p->mr);
 	p->registered = true;

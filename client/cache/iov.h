@@ -30,7 +30,7 @@ int pieces_set(struct pieces *pieces, const struct iovec *iov, int count);
 /* Registers what no kvd_buffer has.  0 or an errno value, with nothing registered. */
 int pieces_register(struct pieces *pieces, const struct registrar *registrar, int access);
 /* The same if kvd_buffers have all of it; false otherwise. */
-bool pieces_find(struct pieces *pieces, struct buffers *buffers);
+bool pieces_find(struct pieces *pieces, const struct registrar *registrar);
 void pieces_release(struct pieces *pieces, const struct verbs *verbs);
 
 void pieces_gather(const struct pieces *pieces, void *to);

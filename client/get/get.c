@@ -213,7 +213,7 @@ static void post_item(struct op *op, struct get *g, enum step step)
 		post_long(op, g);
 	} else if (g->length >= SCATTER_BYTES_MIN && !g->allocate &&
 		   op->value.bytes >= g->length - get_head_bytes(g) &&
-		   pieces_find(&op->value, op->engine->registrar.buffers)) {
+		   pieces_find(&op->value, &op->engine->registrar)) {
 		parts_begin(op->engine, g);
 	} else {
 		op_read(op, w->table_addr + get_offset(g, g->word), w->table_rkey, op->memory->item,

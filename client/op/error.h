@@ -23,6 +23,7 @@ struct health {
 	bool moved; /* kvd is of a cluster, and another one serves: nothing more is sent there */
 	struct err lost;  /* how the last connection ended; "": there is one, or never was */
 	bool device_lost; /* it was taken away: nothing of it may be kept */
+	bool was_lost;    /* one was, and is left, since there was a connection */
 	int notice;       /* enum wire_notice: the last that kvd gave, or 0 */
 	uint64_t notice_ns;
 

@@ -223,8 +223,7 @@ void ops_drift(struct engine *e)
 {
 	uint64_t now = clock_ns();
 	int code = e->health.broken_code;
-	/* A device that was taken away takes with it what is registered. */
-	bool may = (code == KVD_ECONNECT || code == KVD_ETIMEDOUT) && !e->health.device_lost;
+	bool may = code == KVD_ECONNECT || code == KVD_ETIMEDOUT;
 
 	for (uint32_t i = 0; i < e->depth && may; i++) {
 		struct op *op = &e->ops[i];
@@ -238,6 +237,13 @@ void ops_drift(struct engine *e)
 	ops_abort(e);
 	if (!may)
 		ops_end_adrift(e, code);
+}
+
+void ops_leave_device(struct engine *e)
+{
+	for (uint32_t i = 0; e->ops && i < e->depth; i++)
+		if (e->ops[i].phase != PHASE_FREE)
+			pieces_release(&e->ops[i].value, e->registrar.verbs);
 }
 
 struct op *ops_next_unsettled(const struct engine *e)

@@ -77,6 +77,8 @@ const struct outcome *op_outcome(const struct op *op);
 
 /* The queue pair is gone: who can go on is adrift, others end as by ops_abort(). */
 void ops_drift(struct engine *e);
+/* The queue pair is gone, and its device is left: nothing that operations use is registered. */
+void ops_leave_device(struct engine *e);
 /* It was refused, and had no effect: false, unless somebody will take care of it. */
 bool op_drift(struct op *op);
 

@@ -9,22 +9,22 @@
 #include "client/op/operation_impl.h"
 #include "client/op/post.h"
 
+static int cannot_register(struct op *op, int rc)
+{
+	return err_set_errno(&op->engine->health.err, KVD_EDEVICE, rc,
+			     "can't register the value's %zu bytes: the locked-memory limit may be "
+			     "too low (see 'ulimit -l')", op->value.bytes);
+}
+
 /* Lets kvd READ the value from the caller's memory: sets its segments. */
-static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
+static int offer(struct op *op, uint8_t *segments)
 {
 	struct engine *e = op->engine;
 	struct pieces *v = &op->value;
 	int rc = pieces_register(v, &e->registrar, IBV_ACCESS_REMOTE_READ);
 
 	if (rc)
-		return err_set_errno(
-			&e->health.err, KVD_EDEVICE, rc,
-			"can't register the value's %zu bytes: the locked-memory limit may be "
-			"too low (see 'ulimit -l')",
-			v->bytes);
-	q->flags |= WIRE_PULL;
-	q->value_checksum = pieces_hash(v);
-	q->segments = (uint8_t)v->count;
+		return cannot_register(op, rc);
 	for (unsigned i = 0; i < v->count; i++) {
 		struct wire_segment segment = { .addr = (uintptr_t)v->iov[i].iov_base,
 						.bytes = v->iov[i].iov_len,
@@ -32,6 +32,19 @@ static int offer(struct op *op, struct wire_request *q, uint8_t *segments)
 		memcpy(segments + i * sizeof segment, &segment, sizeof segment);
 	}
 	return 0;
+}
+
+/* Of a message that was sent by another device: where its value stands there. */
+static int offer_again(struct op *op)
+{
+	struct wire_request *q = (struct wire_request *)op->memory->message;
+
+	if (q->flags & WIRE_PULL)
+		return offer(op, op->memory->message + sizeof *q + op->key_bytes);
+	if (!op->gathers)
+		return 0;
+	int rc = pieces_register(&op->value, &op->engine->registrar, 0);
+	return rc ? cannot_register(op, rc) : 0;
 }
 
 /* Under this, copying a value is cheaper than gathering it. */
@@ -51,12 +64,15 @@ int request_send(struct op *op, const struct wire_request *ask, size_t value_byt
 		q->value_bytes = (uint32_t)value_bytes;
 	memcpy(message + sizeof *q, op->key, op->key_bytes);
 	if (bytes + value_bytes > WIRE_MESSAGE_BYTES_MAX) {
-		int rc = offer(op, q, message + bytes);
+		int rc = offer(op, message + bytes);
 		if (rc)
 			return rc;
+		q->flags |= WIRE_PULL;
+		q->value_checksum = pieces_hash(&op->value);
+		q->segments = (uint8_t)op->value.count;
 		bytes += q->segments * (uint32_t)sizeof(struct wire_segment);
 	} else if (value_bytes >= GATHER_BYTES_MIN && op->value.count < e->sge_max &&
-		   pieces_find(&op->value, e->registrar.buffers)) {
+		   pieces_find(&op->value, &e->registrar)) {
 		gather = true;
 	} else if (value_bytes) {
 		pieces_gather(&op->value, message + bytes);
@@ -242,9 +258,20 @@ static void sent(struct op *op)
 	(void)op;
 }
 
+/* On another connection. */
+static void change_resume(struct op *op)
+{
+	int rc = offer_again(op);
+
+	if (rc)
+		op_done(op, rc);
+	else
+		message_again(op);
+}
+
 const struct op_class call_class = { .advance = sent, .reply = call_reply };
 const struct op_class change_class = { .advance = sent, .reply = change_reply, .changes = true,
-				       .resume = message_again };
+				       .resume = change_resume };
 const struct op_class detached_class = { .advance = sent,
 					 .reply = detached_reply,
 					 .detached = true };

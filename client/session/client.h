@@ -20,6 +20,18 @@
 
 #define CLIENT_ADDRS_MAX 8u /* of a name */
 
+#define CLIENT_DEVICES_MAX BUFFER_DEVICES_MAX
+
+/* device.h.  Under the client's lock, but for what a session on it reads: that stays. */
+struct client_device {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd; /* NULL: the place is free */
+	struct link_limits limits;
+	unsigned users; /* sessions */
+	bool is_lost;   /* the last of them lets go of it */
+	struct client_device *next; /* of all in the process: device.c */
+};
+
 struct kvd_client {
 	struct kvd_options options;
 	struct route route;
@@ -32,11 +44,7 @@ struct kvd_client {
 	bool has_credentials;
 	pthread_mutex_t lock; /* of what follows, and err */
 	struct err err;
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	unsigned pd_users; /* sessions */
-	bool device_lost;  /* the last of them lets go of it */
-	struct link_limits limits;
+	struct client_device devices[CLIENT_DEVICES_MAX];
 	struct directory *directory; /* of the kvd that was met last; NULL before */
 	uint64_t clock_tick_ns;      /* of the coarse clock */
 

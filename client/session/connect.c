@@ -148,26 +148,26 @@ static int make_queues(struct kvd_session *s)
 {
 	struct engine *e = &s->engine;
 	struct err *err = &e->health.err;
-	struct kvd_client *c = s->client;
+	const struct client_device *d = s->device;
 
-	e->message_bytes_max = c->limits.message_bytes_max;
-	e->sge_max = c->limits.sge_max < SGE_MAX ? c->limits.sge_max : SGE_MAX;
+	e->message_bytes_max = d->limits.message_bytes_max;
+	e->sge_max = d->limits.sge_max < SGE_MAX ? d->limits.sge_max : SGE_MAX;
 	const struct verbs *v = e->registrar.verbs;
-	struct link_config config = { .pd = c->pd,
+	struct link_config config = { .pd = d->pd,
 				      .context = s,
 				      .send_depth = e->sq_depth,
 				      .recv_depth = e->rx_count,
 				      .send_sge = e->sge_max,
 				      .inline_bytes = 256 };
 
-	e->comp = v->create_comp_channel(c->ctx);
+	e->comp = v->create_comp_channel(d->ctx);
 	if (!e->comp || fcntl(e->comp->fd, F_SETFL, fcntl(e->comp->fd, F_GETFL) | O_NONBLOCK))
 		return err_set_errno(err, KVD_EDEVICE, errno, "can't create a completion channel");
-	e->cq = v->create_cq(c->ctx, (int)(e->sq_depth + e->rx_count), s, e->comp, 0);
+	e->cq = v->create_cq(d->ctx, (int)(e->sq_depth + e->rx_count), s, e->comp, 0);
 	if (!e->cq)
 		return err_set_errno(err, KVD_EDEVICE, errno, "can't create a completion queue");
 	if (!e->memory_mr)
-		e->memory_mr = v->reg_mr(c->pd, s->memory, s->memory_bytes, IBV_ACCESS_LOCAL_WRITE);
+		e->memory_mr = v->reg_mr(d->pd, s->memory, s->memory_bytes, IBV_ACCESS_LOCAL_WRITE);
 	if (!e->memory_mr)
 		return err_set_errno(
 			err, KVD_EDEVICE, errno,
@@ -176,7 +176,7 @@ static int make_queues(struct kvd_session *s)
 			s->memory_bytes >> 10);
 	/* A page of its own: kvd may READ it, and nothing else of this process. */
 	if (!s->held_mr)
-		s->held_mr = v->reg_mr(c->pd, e->held.page, 4096, IBV_ACCESS_REMOTE_READ);
+		s->held_mr = v->reg_mr(d->pd, e->held.page, 4096, IBV_ACCESS_REMOTE_READ);
 	if (!s->held_mr)
 		return err_set_errno(err, KVD_EDEVICE, errno, "can't register a page of memory");
 	config.send_cq = config.recv_cq = e->cq;
@@ -200,8 +200,7 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 	const struct verbs *v = e->registrar.verbs;
 	struct err *err = &e->health.err;
 	struct rdma_conn_param param;
-	uint8_t rd = s->client->limits.rd_atom < RD_ATOM_MAX ? s->client->limits.rd_atom
-							     : RD_ATOM_MAX;
+	uint8_t most = s->device->limits.rd_atom, rd = most < RD_ATOM_MAX ? most : RD_ATOM_MAX;
 
 	s->connect = (struct wire_connect){ .magic = WIRE_MAGIC,
 					    .version = WIRE_VERSION,
@@ -245,13 +244,13 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 	e->sq_posted = e->sq_done = 0;
 	e->wr_count = e->unsignaled = 0;
 	held_forget(&e->held);
-	if ((rc = resolve(s, deadline)) || (rc = session_share_pd(s)) || (rc = make_queues(s)) ||
+	if ((rc = resolve(s, deadline)) || (rc = session_join_device(s)) || (rc = make_queues(s)) ||
 	    (rc = connect_qp(s, deadline))) {
 		session_disconnect(s);
 		return rc;
 	}
 	e->health.connected = true;
-	e->health.device_lost = false;
+	e->health.was_lost = false;
 	e->health.notice = 0;
 	e->health.port = s->id->port_num ? s->id->port_num : 1;
 	if (!v->soft)

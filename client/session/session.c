@@ -9,11 +9,6 @@ struct engine *session_engine(struct kvd_session *s)
 	return &s->engine;
 }
 
-struct kvd_client *session_client(struct kvd_session *s)
-{
-	return s->client;
-}
-
 struct err *session_err(struct kvd_session *s)
 {
 	return &s->engine.health.err;
@@ -27,4 +22,9 @@ unsigned session_addresses(struct kvd_session *s)
 bool session_is_of_cluster(const struct kvd_session *s)
 {
 	return s->engine.table.welcome.flags & WIRE_WELCOME_LEASE;
+}
+
+bool session_has_atomics(const struct kvd_session *s)
+{
+	return s->device && s->device->limits.atomics;
 }

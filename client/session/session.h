@@ -7,15 +7,15 @@
 
 struct engine;
 struct err;
-struct kvd_client;
 struct kvd_session;
 
 struct engine *session_engine(struct kvd_session *s);
-struct kvd_client *session_client(struct kvd_session *s);
 /* How many it may connect to. */
 unsigned session_addresses(struct kvd_session *s);
 /* That kvd, whom it met last, is a member of one. */
 bool session_is_of_cluster(const struct kvd_session *s);
+/* Its device has. */
+bool session_has_atomics(const struct kvd_session *s);
 /* The sentence of the last call that failed. */
 struct err *session_err(struct kvd_session *s);
 

@@ -6,6 +6,7 @@
 #include "client/op/engine.h"
 #include "common/addr.h"
 
+struct client_device;
 struct get;
 struct kvd_client;
 
@@ -18,7 +19,7 @@ struct kvd_session {
 
 	struct addr addr; /* where it is, or tries to be */
 	int attempt_ms;   /* what an attempt to connect may take */
-	bool uses_pd;   /* of the client */
+	struct client_device *device; /* of the client's; NULL: none */
 	struct rdma_cm_id *id;
 	struct ibv_mr *held_mr;      /* of engine.held.page */
 	struct wire_connect connect; /* what this connection began with */

@@ -206,9 +206,10 @@ static void scatter_all(struct reader *r)
 }
 
 /* There are no kvd_buffers. */
-bool buffers_find(struct buffers *buffers, const void *addr, size_t bytes, struct buffer_keys *keys)
+bool buffers_find(struct buffers *buffers, unsigned device, const void *addr, size_t bytes,
+		  struct buffer_keys *keys)
 {
-	(void)buffers, (void)addr, (void)bytes, (void)keys;
+	(void)buffers, (void)device, (void)addr, (void)bytes, (void)keys;
 	return false;
 }
 

@@ -128,6 +128,33 @@ static void test_had_no_effect(void **state)
 	assert_int_equal(end->asked.value_bytes, 5);
 }
 
+/* The new connection is by another device: that has other keys for the value, which kvd pulls. */
+static void test_by_another_device(void **state)
+{
+	static uint8_t value[WIRE_MESSAGE_BYTES_MAX];
+	struct ibv_pd here = { .handle = 5 }, there = { .handle = 6 };
+	struct wire_segment segment;
+	char tag;
+
+	(void)state;
+	e->registrar.pd = &here;
+	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), value, sizeof value, &tag),
+			 KVD_OK);
+	assert_int_equal(kvd_poll(&end->session, &(struct kvd_completion){ 0 }, 1, 0), 0);
+	memcpy(&segment, end->behind + strlen(KEY), sizeof segment);
+	assert_int_equal(segment.rkey, 5);
+	lose();
+	ops_leave_device(e);
+	e->registrar.pd = &there;
+	connect_again();
+	session_resume(&end->session);
+	expect_done(&tag, KVD_OK, 7);
+	memcpy(&segment, end->behind + strlen(KEY), sizeof segment);
+	assert_int_equal(segment.rkey, 6);
+	assert_int_equal(segment.bytes, sizeof value);
+	assert_true(end->asked.flags & WIRE_PULL);
+}
+
 /* It was executed: that is what it ends with. */
 static void test_had_an_effect(void **state)
 {
@@ -355,6 +382,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_had_no_effect),
+		TEST(test_by_another_device),
 		TEST(test_had_an_effect),
 		TEST(test_all_that_are_adrift),
 		TEST(test_not_known),

@@ -177,8 +177,8 @@ static void test_value_into_a_registered_buffer(void **state)
 
 	(void)state;
 	store(&item);
-	buffers_add(e->registrar.buffers, (uintptr_t)value, sizeof value,
-		    &(struct buffer_keys){ e->memory_mr->lkey, 0 });
+	assert_int_equal(buffers_add(e->registrar.buffers, e->registrar.verbs, (uintptr_t)value,
+				     sizeof value), 0);
 	assert_value(get(GET_PLAIN, sizeof value), value, 2000);
 	assert_ptr_equal(end->read_to, value);
 	struct iovec to = { value, sizeof value };

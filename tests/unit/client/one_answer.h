@@ -34,7 +34,8 @@ static int set_up(void **state)
 	e = end->engine;
 	s = &end->session;
 	end->answer = give;
-	end->client.limits.atomics = true;
+	end->client.devices[0].limits.atomics = true;
+	end->session.device = &end->client.devices[0];
 	e->table.welcome.role = ROLE_ADMIN;
 	e->table.welcome.lock_rkey = 1;
 	answer = (struct wire_reply){ .bucket = ~0ull };
