@@ -122,7 +122,11 @@ struct kvd_options {
 	/* Which of kvd's tables, where the server's name has none behind a '/'.  NULL: the one
 	 * that the environment's KVD_NAMESPACE names, or the one without a name; "": that. */
 	const char *namespace_name;
+	/* Which of several addresses of one kvd a session is at: see KVD_SPREAD_*. */
+	int spread;
 };
+#define KVD_SPREAD_DEALT 0 /* the sessions are dealt out over them */
+#define KVD_SPREAD_NONE 1  /* all are at the first that answers */
 #define KVD_POLL_ADAPTIVE 0 /* spin for a while, then sleep */
 #define KVD_POLL_BUSY 1     /* spin, for the lowest latency on a core of one's own */
 #define KVD_POLL_EVENT 2    /* sleep at once */
@@ -133,7 +137,9 @@ struct kvd_options {
  * Makes a client of the server at `server` ("host", "host:port", "[v6]:port";
  * the port is 7480 if left out); "/NAME" behind it names a namespace of that kvd.  Several, with
  * commas in between, are members of one cluster (kvd-cluster(7)): one that answers is enough, as
- * it tells where the primary is.  Of a
+ * it tells where the primary is.  Or they are the ports of one kvd: sessions are dealt out over
+ * them, and one whose port is cut goes on by another one within a second (libkvd(3), "Several ports").
+ * Where they are neither, the first that answers counts, until it does no more.  Of a
  * host with several addresses each is tried by the first session, IPv4 first, and the one
  * at which kvd answers kept; the time-out is for all of them.  Chooses the device but
  * does not connect: sessions do.  `options` may be NULL.  Like kvd_session_new, sets *client even

@@ -97,6 +97,8 @@ int session_ready(struct kvd_session *s)
 	struct engine *e = session_engine(s);
 	int rc;
 
+	if (health_is_usable(&e->health) && e->is_homesick)
+		session_go_home(s);
 	if (health_is_usable(&e->health))
 		return 0;
 	rc = connect_again(s);

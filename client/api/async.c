@@ -18,7 +18,7 @@ int session_submit(struct kvd_session *s, const struct op_class *class, const vo
 
 	if (rc)
 		return rc;
-	if (!health_is_usable(&e->health) || e->adrift) {
+	if (!health_is_usable(&e->health) || e->adrift || e->is_homesick) {
 		if (e->done && e->health.broken)
 			return KVD_EBUSY; /* completions of a broken connection come first */
 		rc = session_ready(s);

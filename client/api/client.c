@@ -64,10 +64,12 @@ static int set_options(struct kvd_client *c, const struct kvd_options *options)
 	if (options)
 		memcpy(o, options, options->size);
 	if (o->timeout_ms < 0 || o->depth < 0 || o->depth > DEPTH_MAX || o->poll < 0 ||
-	    o->poll > KVD_POLL_EVENT || o->get < 0 || o->get > KVD_GET_MESSAGE)
+	    o->poll > KVD_POLL_EVENT || o->get < 0 || o->get > KVD_GET_MESSAGE ||
+	    o->spread < 0 || o->spread > KVD_SPREAD_NONE)
 		return err_set(
 			&c->err, KVD_EINVAL,
-			"an option is out of range (timeout_ms >= 0, depth 0 to %d, poll 0 to 2, get 0 or 1)",
+			"an option is out of range (timeout_ms >= 0, depth 0 to %d, poll 0 to 2, get and "
+			"spread 0 or 1)",
 			DEPTH_MAX);
 	if (!o->timeout_ms)
 		o->timeout_ms = TIMEOUT_MS_DEFAULT;
@@ -110,6 +112,7 @@ static int add_servers(struct kvd_client *c, char *list)
 	int rc = 0;
 
 	c->route.is_list = strchr(list, ',');
+	c->route.deals = c->options.spread == KVD_SPREAD_DEALT;
 	for (char *one = strtok_r(list, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
 		int failed = add_server(c, one);
 		if (failed && failed != KVD_ECONNECT)

@@ -53,6 +53,7 @@ static void set_up(struct kvd_session *s, struct kvd_client *client)
 	struct engine *e = &s->engine;
 
 	s->client = client;
+	s->own = ROUTE_NOWHERE;
 	e->options = &client->options;
 	e->registrar = (struct registrar){ .verbs = client->verbs, .buffers = client->buffers };
 	e->health.verbs = client->verbs;
@@ -123,6 +124,7 @@ void kvd_session_delete(kvd_session **session)
 	session_disconnect(s);
 	event_delete(e);
 	session_leave_device(s);
+	route_undeal(&s->client->route, &s->own);
 	ops_delete(e);
 	if (s->memory)
 		munmap(s->memory, s->memory_bytes);

@@ -75,6 +75,10 @@ struct engine {
 	bool is_resuming;
 	unsigned follows;     /* to a primary that was not there, or not one, in short order */
 	uint64_t followed_ns; /* the last time */
+	bool probes;          /* there may be another way to kvd: a cut is to be noticed soon */
+	uint64_t probed_ns;   /* the last time */
+	uint64_t home_ns;     /* when it may go where it belongs; 0: it is there */
+	bool is_homesick;     /* that is now */
 	unsigned silences;    /* of kvd, since it answered last */
 	uint64_t patience_ns; /* with a cluster's primary that does not answer; 0: as long as a call takes */
 	uint64_t connections; /* that were begun: a lock is of one */

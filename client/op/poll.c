@@ -15,6 +15,8 @@
 
 #define BATCH 32
 #define CM_LOOK_NS 1000000ull
+#define PROBE_NS 100000000ull
+#define PROBE_INDEX 0xfffeu /* in the place of an operation's, in a wr_id */
 /* From one look at the clock to the next, while it spins: the clock costs as much as a
  * few polls, and what comes meanwhile is found that much later. */
 #define SPIN_POLLS 8u
@@ -232,6 +234,20 @@ static uint64_t silent_ns(const struct engine *e)
 	return first_ns;
 }
 
+/* When the connection is to be tried, as something is in flight; UINT64_MAX: not at all. */
+static uint64_t probe_ns(const struct engine *e)
+{
+	return e->probes && e->in_flight > e->adrift ? e->probed_ns + PROBE_NS : UINT64_MAX;
+}
+
+/* When something is to be done that no completion wakes for; UINT64_MAX: nothing. */
+static uint64_t timer_ns(const struct engine *e)
+{
+	uint64_t probe = probe_ns(e);
+
+	return e->later_ns && e->later_ns < probe ? e->later_ns : probe;
+}
+
 /* Whether the next completion will wake who sleeps; else the connection is broken. */
 static bool ask_to_be_woken(struct engine *e)
 {
@@ -247,10 +263,10 @@ static void sleep_until(struct engine *e, uint64_t until_ns)
 {
 	struct pollfd fds[2] = { { .fd = e->comp->fd, .events = POLLIN },
 				 { .fd = e->channel->fd, .events = POLLIN } };
-	uint64_t now = clock_ns(), silent = silent_ns(e);
+	uint64_t now = clock_ns(), silent = silent_ns(e), timer = timer_ns(e);
 
-	if (e->later_ns && e->later_ns < until_ns)
-		until_ns = e->later_ns;
+	if (timer < until_ns)
+		until_ns = timer;
 	if (silent < until_ns)
 		until_ns = silent;
 	uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
@@ -265,16 +281,33 @@ static void sleep_until(struct engine *e, uint64_t until_ns)
 		look_at_cm(e);
 }
 
-/* The descriptor of kvd_fd() is readable once the first pause is over. */
+/* When a loop is to be woken; 0: by nothing but a completion. */
+static uint64_t alarm_ns(const struct engine *e)
+{
+	uint64_t now, first = e->later_ns ? e->later_ns : UINT64_MAX;
+
+	if (!e->probes)
+		return e->later_ns;
+	now = clock_ns();
+	/* One that is soon enough may stay: to set it is a system call. */
+	if (e->timer_ns > now && e->timer_ns <= first)
+		return e->timer_ns;
+	if (e->in_flight > e->adrift && now + PROBE_NS < first)
+		first = now + PROBE_NS;
+	return first == UINT64_MAX ? 0 : first;
+}
+
+/* The descriptor of kvd_fd() is readable then. */
 static void arm_timer(struct engine *e)
 {
-	const struct itimerspec at = { .it_value = { (time_t)(e->later_ns / 1000000000),
-						     (long)(e->later_ns % 1000000000) } };
+	uint64_t ns = alarm_ns(e);
+	const struct itimerspec at = { .it_value = { (time_t)(ns / 1000000000),
+						     (long)(ns % 1000000000) } };
 
-	if (e->timer_fd < 0 || e->timer_ns == e->later_ns)
+	if (e->timer_fd < 0 || e->timer_ns == ns)
 		return;
 	if (!timerfd_settime(e->timer_fd, TFD_TIMER_ABSTIME, &at, NULL))
-		e->timer_ns = e->later_ns;
+		e->timer_ns = ns;
 }
 
 void engine_arm(struct engine *e)
@@ -320,6 +353,19 @@ static void check_patience(struct engine *e, uint64_t now)
 	health_fail(&e->health, KVD_ECONNECT, "%s is silent", e->health.peer);
 }
 
+/*
+ * Who waits for kvd's answer alone learns from nothing that the way is cut: a READ that is not
+ * answered either breaks the connection.
+ */
+static void probe(struct engine *e, uint64_t now)
+{
+	if (now < probe_ns(e) || e->health.broken || !engine_room(e))
+		return;
+	e->probed_ns = now;
+	engine_read(e, PROBE_INDEX, e->table.welcome.table_addr, e->look, sizeof(uint64_t));
+	engine_flush(e);
+}
+
 /* What no completion tells. */
 static void look_around(struct engine *e, uint64_t now)
 {
@@ -333,6 +379,8 @@ static void look_around(struct engine *e, uint64_t now)
 	look_at_cm(e);
 	check_deadlines(e, now);
 	check_patience(e, now);
+	probe(e, now);
+	e->is_homesick = e->home_ns && now >= e->home_ns;
 }
 
 int engine_look(struct engine *e)

@@ -18,6 +18,10 @@
 #include "common/rdma/link.h"
 
 #define RD_ATOM_MAX 16
+#define ACK_TIMEOUT_OF_MANY 12 /* 17 ms */
+#define HOME_NS 10000000000ull
+#define HOME_MS 100 /* what a call may lose where nobody is at home */
+#define DEALT_MS 1000 /* for a session that begins, where another address is known to be good */
 
 static int refused(struct engine *e, const struct wire_accept *accept)
 {
@@ -194,6 +198,17 @@ static int make_queues(struct kvd_session *s)
 	return 0;
 }
 
+/* Who has another way knows within half a second that this one is cut: a device may take four times the
+ * time-out, and tries seven times. */
+static struct device_tuning tuning_of(struct kvd_session *s)
+{
+	struct device_tuning t = s->client->device.tuning;
+
+	if (t.ack_timeout == DEVICE_UNSET && route_has_others(&s->client->route))
+		t.ack_timeout = ACK_TIMEOUT_OF_MANY;
+	return t;
+}
+
 static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 {
 	struct engine *e = &s->engine;
@@ -219,8 +234,8 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 		return err_set(err, KVD_EPROTOCOL,
 			       "what listens at %s is not kvd, or of another version",
 			       e->health.peer);
-	if (link_qp_ready_tuned(v, s->id, e->qp, IBV_ACCESS_REMOTE_READ, rd, rd,
-				&s->client->device.tuning, err))
+	struct device_tuning tuning = tuning_of(s);
+	if (link_qp_ready_tuned(v, s->id, e->qp, IBV_ACCESS_REMOTE_READ, rd, rd, &tuning, err))
 		return KVD_EDEVICE;
 	if (v->establish(s->id))
 		return err_set_errno(err, KVD_ECONNECT, errno, "establishing the connection to %s",
@@ -237,6 +252,7 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 	int rc;
 
 	s->attempt_ms = timeout_ms;
+	e->probes = false; /* of what is known after the hello */
 	e->connections++;
 	e->health.broken = e->health.moved = e->health.silent = false;
 	e->table.clock = (struct clock){ .known = false };
@@ -274,21 +290,81 @@ static bool may_be_elsewhere(int rc)
 	return rc == KVD_ECONNECT || rc == KVD_EDEVICE;
 }
 
-/* The peer's answers may be lost, and rdma_cm asks again after 4 s only. */
-int session_attempt(struct kvd_session *s, int timeout_ms)
+/* Who was met: no cluster's member, as of that the primary counts. */
+static uint64_t instance_of(const struct kvd_session *s)
+{
+	return session_is_of_cluster(s) ? 0 : s->engine.table.welcome.instance;
+}
+
+/* It is connected: what it does when that is lost, and when it is not where it belongs. */
+static void look_ahead(struct kvd_session *s)
+{
+	struct route *r = &s->client->route;
+	struct engine *e = &s->engine;
+
+	s->others = route_count(r);
+	e->probes = route_has_others(r);
+	route_stay(r, &s->own, &s->addr);
+	e->home_ns = route_is_home(r, s->own, &s->addr) ? 0 : clock_ns() + HOME_NS;
+	e->is_homesick = false;
+}
+
+static int attempt_at(struct kvd_session *s, const struct goal *goal, int timeout_ms)
 {
 	struct route *r = &s->client->route;
 	int rc;
 
+	s->addr = goal->addr;
+	s->expected = goal->instance;
+	s->engine.table.welcome.instance = 0;
+	rc = attempt(s, timeout_ms);
+	s->expected = 0;
+	if (s->engine.table.welcome.instance)
+		route_met(r, goal, instance_of(s), clock_ns());
+	else if (may_be_elsewhere(rc))
+		route_missed(r, &goal->addr, clock_ns());
+	if (!rc)
+		look_ahead(s);
+	return rc;
+}
+
+/* The peer's answers may be lost, and rdma_cm asks again after 4 s only. */
+int session_attempt(struct kvd_session *s, int timeout_ms)
+{
+	struct route *r = &s->client->route;
+	struct goal goal;
+	int rc;
+
+	/* First to another address of the kvd that it lost: the one that it was at may be cut. */
+	if (s->others && s->others-- && route_other(r, &s->addr, clock_ns(), &goal))
+		return attempt_at(s, &goal, timeout_ms);
 	if (s->engine.health.silent || s->engine.was_primary)
 		route_failed(r, &s->addr);
 	s->engine.was_primary = false;
 	route_present(r, &s->addr);
 	rc = attempt(s, timeout_ms);
-	if (!rc)
-		route_settled(r, &s->addr);
-	else if (may_be_elsewhere(rc))
+	if (!rc) {
+		route_settled(r, &s->addr, instance_of(s));
+		look_ahead(s);
+	} else if (may_be_elsewhere(rc)) {
 		route_failed(r, &s->addr);
+	}
+	return rc;
+}
+
+/* To its own address, or then to others of the same kvd. */
+static int try_dealt(struct kvd_session *s, int timeout_ms)
+{
+	struct route *r = &s->client->route;
+	struct goal goal;
+	int rc = KVD_ECONNECT;
+
+	for (unsigned left = route_count(r); left && may_be_elsewhere(rc) &&
+	     route_deal(r, &s->own, clock_ns(), &goal); left--)
+		rc = attempt_at(s, &goal, timeout_ms);
+	if (may_be_elsewhere(rc) && s->own != ROUTE_NOWHERE &&
+	    route_other(r, &s->addr, clock_ns(), &goal))
+		rc = attempt_at(s, &goal, timeout_ms);
 	return rc;
 }
 
@@ -302,6 +378,10 @@ static int try_each(struct kvd_session *s)
 	unsigned count = route_count(&s->client->route);
 	int timeout_ms = s->client->options.timeout_ms;
 	int part_ms = count > 1 ? timeout_ms / (int)count + 1 : timeout_ms;
+	int dealt_rc = try_dealt(s, part_ms < DEALT_MS ? part_ms : DEALT_MS);
+
+	if (!may_be_elsewhere(dealt_rc))
+		return dealt_rc;
 	int first_rc = session_attempt(s, part_ms), rc = first_rc;
 	struct err said = e->health.err;
 
@@ -310,6 +390,21 @@ static int try_each(struct kvd_session *s)
 	if (may_be_elsewhere(rc))
 		e->health.err = said;
 	return may_be_elsewhere(rc) ? first_rc : rc;
+}
+
+void session_go_home(struct kvd_session *s)
+{
+	struct engine *e = &s->engine;
+	struct goal goal;
+
+	e->is_homesick = false;
+	e->home_ns = clock_ns() + HOME_NS;
+	if (e->in_flight || e->held.count ||
+	    !route_deal(&s->client->route, &s->own, clock_ns(), &goal))
+		return;
+	session_disconnect(s);
+	e->counters.reconnects++;
+	attempt_at(s, &goal, HOME_MS);
 }
 
 int session_connect(struct kvd_session *s)

@@ -16,5 +16,8 @@ struct kvd_session;
 int session_connect(struct kvd_session *s);
 /* and of one attempt to make another, at the route's present address. */
 int session_attempt(struct kvd_session *s, int timeout_ms);
+/* To its own address, if the session is idle and somebody may be there: connected there, or as before,
+ * or not at all. */
+void session_go_home(struct kvd_session *s);
 
 #endif

@@ -155,6 +155,8 @@ int hello_say(struct kvd_session *s)
 		rc = session_run(s, op, &out);
 	if (!rc)
 		rc = check_welcome(s, &x, proof, &out->reply, out->payload, out->payload_bytes);
+	if (!rc && s->expected && e->table.welcome.instance != s->expected)
+		rc = err_set(&e->health.err, KVD_ECONNECT, "%s is of another kvd", e->health.peer);
 	if (rc)
 		return rc;
 	if (e->table.welcome.flags & WIRE_WELCOME_LEASE) {

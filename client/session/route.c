@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/session/route.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,11 +86,23 @@ void route_found(struct route *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-void route_settled(struct route *r, const struct addr *addr)
+static void meet(struct place *p, uint64_t instance)
+{
+	p->instance = instance;
+	p->again_ns = 0;
+	p->misses = 0;
+}
+
+void route_settled(struct route *r, const struct addr *addr, uint64_t instance)
 {
 	pthread_mutex_lock(&r->lock);
+	unsigned i = find(r, addr);
+	if (i < r->count)
+		meet(&r->place[i], instance);
+	r->instance = instance;
 	if (!r->is_list && r->count > 1) {
 		r->of[0] = *addr;
+		meet(&r->place[0], instance);
 		r->count = 1;
 		r->at = 0;
 	}
@@ -136,4 +149,157 @@ bool route_learn(struct route *r, uint64_t epoch, char *lines, bool goes, struct
 		r->epoch = epoch;
 	pthread_mutex_unlock(&r->lock);
 	return is_known;
+}
+
+/* ------------------------------------------------------------ dealing out */
+
+#define AWAY_NS 1000000000ull /* twice as long each time that nobody answers */
+#define DOUBLED_MAX 6u        /* as long from the first time on, where another kvd does */
+
+/* Under the lock. */
+static bool may_deal(const struct route *r)
+{
+	return r->deals && r->is_list && !r->epoch && r->count > 1;
+}
+
+static void aim(const struct route *r, unsigned i, struct goal *goal)
+{
+	*goal = (struct goal){ r->of[i], r->place[i].instance == r->instance ? 0 : r->instance };
+}
+
+bool route_has_others(struct route *r)
+{
+	bool has;
+
+	pthread_mutex_lock(&r->lock);
+	has = may_deal(r);
+	pthread_mutex_unlock(&r->lock);
+	return has;
+}
+
+static bool is_of_another(const struct route *r, unsigned i, uint64_t now_ns)
+{
+	const struct place *p = &r->place[i];
+
+	return p->instance && p->instance != r->instance && now_ns < p->again_ns;
+}
+
+/*
+ * One with the fewest sessions; of several each in turn, so that who makes two for each thread, one for
+ * each kind of work, has both kinds everywhere: the order is A B B A A B B A.
+ */
+static unsigned fewest(struct route *r, uint64_t now_ns)
+{
+	unsigned least = UINT_MAX, ties = 0, i;
+
+	for (i = 0; i < r->count; i++) {
+		if (is_of_another(r, i, now_ns) || r->place[i].sessions > least)
+			continue;
+		ties = r->place[i].sessions < least ? 1 : ties + 1;
+		least = r->place[i].sessions;
+	}
+	unsigned nth = ties > 1 ? r->draws++ % ties : 0;
+	for (i = 0; i < r->count; i++)
+		if (!is_of_another(r, i, now_ns) && r->place[i].sessions == least && !nth--)
+			break;
+	return i < r->count ? i : ROUTE_NOWHERE;
+}
+
+static void belong(struct route *r, unsigned *own, unsigned to)
+{
+	if (*own < ROUTE_MAX)
+		r->place[*own].sessions--;
+	*own = to;
+	if (to < ROUTE_MAX)
+		r->place[to].sessions++;
+}
+
+bool route_deal(struct route *r, unsigned *own, uint64_t now_ns, struct goal *goal)
+{
+	bool is_due = false;
+
+	pthread_mutex_lock(&r->lock);
+	if (may_deal(r) && r->instance) {
+		if (*own == ROUTE_NOWHERE || is_of_another(r, *own, now_ns))
+			belong(r, own, fewest(r, now_ns));
+		is_due = *own < r->count && now_ns >= r->place[*own].again_ns;
+		if (is_due)
+			aim(r, *own, goal);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return is_due;
+}
+
+void route_stay(struct route *r, unsigned *own, const struct addr *there)
+{
+	pthread_mutex_lock(&r->lock);
+	unsigned i = find(r, there);
+	if (*own == ROUTE_NOWHERE && may_deal(r) && r->instance && i < r->count)
+		belong(r, own, i);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void route_undeal(struct route *r, unsigned *own)
+{
+	pthread_mutex_lock(&r->lock);
+	belong(r, own, ROUTE_NOWHERE);
+	pthread_mutex_unlock(&r->lock);
+}
+
+bool route_is_home(struct route *r, unsigned own, const struct addr *there)
+{
+	bool is_home;
+
+	pthread_mutex_lock(&r->lock);
+	is_home = own >= r->count || !may_deal(r) || route_is_same(there, &r->of[own]);
+	pthread_mutex_unlock(&r->lock);
+	return is_home;
+}
+
+bool route_other(struct route *r, const struct addr *there, uint64_t now_ns, struct goal *goal)
+{
+	bool is_found = false;
+
+	pthread_mutex_lock(&r->lock);
+	unsigned from = find(r, there);
+	for (unsigned k = 1; may_deal(r) && r->instance && k < r->count && !is_found; k++) {
+		unsigned i = (from + k) % r->count;
+		is_found = now_ns >= r->place[i].again_ns;
+		if (is_found)
+			aim(r, i, goal);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return is_found;
+}
+
+static void put_off(struct place *p, unsigned doubled, uint64_t now_ns)
+{
+	p->again_ns = now_ns + (AWAY_NS << (doubled < DOUBLED_MAX ? doubled : DOUBLED_MAX));
+}
+
+bool route_met(struct route *r, const struct goal *goal, uint64_t instance, uint64_t now_ns)
+{
+	bool is_it = !goal->instance || goal->instance == instance;
+
+	pthread_mutex_lock(&r->lock);
+	unsigned i = find(r, &goal->addr);
+	if (i < r->count) {
+		meet(&r->place[i], instance);
+		if (!is_it)
+			put_off(&r->place[i], DOUBLED_MAX, now_ns);
+	}
+	/* It was started again. */
+	if (is_it)
+		r->instance = instance;
+	pthread_mutex_unlock(&r->lock);
+	return is_it;
+}
+
+void route_missed(struct route *r, const struct addr *addr, uint64_t now_ns)
+{
+	pthread_mutex_lock(&r->lock);
+	unsigned i = find(r, addr);
+	if (i < r->count)
+		put_off(&r->place[i], r->place[i].misses++, now_ns);
+	pthread_mutex_unlock(&r->lock);
 }

@@ -19,6 +19,9 @@ struct kvd_session {
 
 	struct addr addr; /* where it is, or tries to be */
 	int attempt_ms;   /* what an attempt to connect may take */
+	unsigned own;     /* the address that it belongs to: route.h */
+	unsigned others;  /* so many attempts at other addresses come first */
+	uint64_t expected; /* the instance that has to answer an attempt; 0: any */
 	struct client_device *device; /* of the client's; NULL: none */
 	struct rdma_cm_id *id;
 	struct ibv_mr *held_mr;      /* of engine.held.page */

@@ -12,6 +12,7 @@
 #include "client/session/route.h"
 
 static struct route r;
+static struct addr first, second, third;
 
 static struct addr at(const char *text)
 {
@@ -73,13 +74,12 @@ static int finish(void **state)
 /* Of a name with several addresses the first that answers is kept. */
 static void test_name(void **state)
 {
-	const struct addr second = at("127.0.0.1:2");
-
 	(void)state;
+	second = at("127.0.0.1:2");
 	expect_present("127.0.0.1:1");
 	gone("127.0.0.1:1");
 	expect_present("127.0.0.1:2");
-	route_settled(&r, &second);
+	route_settled(&r, &second, 0);
 	assert_int_equal(route_count(&r), 1);
 	gone("127.0.0.1:2");
 	expect_present("127.0.0.1:2");
@@ -88,11 +88,10 @@ static void test_name(void **state)
 /* Of a list all are kept; who failed while another thread moved on moves nothing. */
 static void test_list(void **state)
 {
-	const struct addr first = at("127.0.0.1:1");
-
 	(void)state;
+	first = at("127.0.0.1:1");
 	r.is_list = true;
-	route_settled(&r, &first);
+	route_settled(&r, &first, 0);
 	assert_int_equal(route_count(&r), 2);
 	gone("127.0.0.1:2");
 	expect_present("127.0.0.1:1");
@@ -149,13 +148,194 @@ static void test_gone(void **state)
 	assert_false(route_is_gone(&r));
 	gone("127.0.0.1:1");
 	assert_true(route_is_gone(&r));
-	route_settled(&r, &primary);
+	route_settled(&r, &primary, 0);
 	assert_false(route_is_gone(&r));
 	/* Another primary. */
 	gone("127.0.0.1:1");
 	assert_true(learn(4, "127.0.0.1:2\n127.0.0.1:1\n", &primary));
 	assert_false(route_is_gone(&r));
 	expect_present("127.0.0.1:2");
+}
+
+/* ------------------------------------------------------------ dealing out */
+
+#define KVD 77u /* the instance that the sessions are with */
+#define SECOND 1000000000ull
+
+static struct goal goal;
+
+/* A list of three, of which a session is at the first. */
+static int begin_list(void **state)
+{
+	begin(state);
+	add("127.0.0.1:3");
+	first = at("127.0.0.1:1");
+	second = at("127.0.0.1:2");
+	third = at("127.0.0.1:3");
+	r.is_list = r.deals = true;
+	route_settled(&r, &first, KVD);
+	return 0;
+}
+
+static unsigned own;
+
+/* A session that begins. */
+static void expect_deal(uint64_t now_ns, const char *text)
+{
+	own = ROUTE_NOWHERE;
+	r.draws = 0; /* the first of those with as many */
+	assert_true(route_deal(&r, &own, now_ns, &goal));
+	assert_string_equal(goal.addr.text, text);
+}
+
+static void expect_home(uint64_t now_ns, bool is_due)
+{
+	assert_int_equal(route_deal(&r, &own, now_ns, &goal), is_due);
+}
+
+static bool meets(const struct addr *addr, uint64_t instance, uint64_t now_ns)
+{
+	goal = (struct goal){ *addr, KVD };
+	return route_met(&r, &goal, instance, now_ns);
+}
+
+/* As many everywhere, and of those who are made in pairs both kinds everywhere. */
+static void test_dealt_in_turn(void **state)
+{
+	(void)state;
+	for (r.count = 2; r.count <= 3; r.count++) {
+		unsigned all[3] = { 0 }, even[3] = { 0 };
+		memset(r.place, 0, sizeof r.place);
+		for (unsigned i = 0; i < 24; i++) {
+			own = ROUTE_NOWHERE;
+			assert_true(route_deal(&r, &own, 0, &goal));
+			all[own]++;
+			even[own] += i % 2 == 0;
+		}
+		for (unsigned i = 0; i < r.count; i++) {
+			assert_int_equal(all[i], 24 / r.count);
+			assert_in_range(even[i], 12 / r.count - 1, 12 / r.count + 1);
+		}
+	}
+}
+
+/* Who belongs nowhere yet belongs where it is; the place of one that ends is the next one's. */
+static void test_fewest(void **state)
+{
+	unsigned at_first = ROUTE_NOWHERE;
+
+	(void)state;
+	route_stay(&r, &at_first, &first);
+	assert_int_equal(at_first, 0);
+	route_stay(&r, &at_first, &second);
+	assert_int_equal(at_first, 0);
+	expect_deal(0, "127.0.0.1:2");
+	assert_int_equal(goal.instance, KVD);
+	expect_deal(0, "127.0.0.1:3");
+	route_undeal(&r, &at_first);
+	assert_int_equal(at_first, ROUTE_NOWHERE);
+	expect_deal(0, "127.0.0.1:1");
+	assert_int_equal(goal.instance, 0); /* who is there is known */
+}
+
+/* Where another kvd answers no session belongs; it is looked at again, but rarely. */
+static void test_another_kvd(void **state)
+{
+	(void)state;
+	expect_deal(0, "127.0.0.1:1");
+	expect_deal(0, "127.0.0.1:2");
+	assert_false(meets(&second, KVD + 1, 5));
+	assert_int_equal(r.instance, KVD);
+	assert_true(route_deal(&r, &own, 6, &goal)); /* it gets another one */
+	assert_string_equal(goal.addr.text, "127.0.0.1:3");
+	assert_true(meets(&third, KVD, 7));
+	expect_deal(60 * SECOND, "127.0.0.1:1");
+	assert_true(route_other(&r, &first, 60 * SECOND, &goal));
+	assert_string_equal(goal.addr.text, "127.0.0.1:3");
+	assert_true(route_other(&r, &third, 60 * SECOND, &goal));
+	assert_string_equal(goal.addr.text, "127.0.0.1:1");
+	expect_deal(65 * SECOND, "127.0.0.1:2");
+	assert_int_equal(goal.instance, KVD);
+}
+
+/* Where nobody answers they are sent after a second, then after two, and so on to a minute. */
+static void test_missed(void **state)
+{
+	uint64_t now = 0, wait = SECOND;
+
+	(void)state;
+	expect_deal(0, "127.0.0.1:1");
+	for (unsigned i = 0; i < 9; i++) {
+		route_missed(&r, &first, now);
+		expect_home(now + wait - 1, false);
+		expect_home(now + wait, true);
+		now += wait;
+		wait = wait < 64 * SECOND ? 2 * wait : wait;
+	}
+	assert_string_equal(goal.addr.text, "127.0.0.1:1"); /* it belongs there all the same */
+	assert_true(meets(&first, KVD, now));
+	expect_home(now, true);
+	route_missed(&r, &first, now);
+	expect_home(now + SECOND, true);
+}
+
+/* Who lost its connection goes to another address, never to the same one. */
+static void test_other(void **state)
+{
+	(void)state;
+	assert_true(route_other(&r, &first, 0, &goal));
+	assert_string_equal(goal.addr.text, "127.0.0.1:2");
+	assert_int_equal(goal.instance, KVD);
+	assert_true(route_other(&r, &second, 0, &goal));
+	assert_string_equal(goal.addr.text, "127.0.0.1:3");
+	assert_true(route_other(&r, &third, 0, &goal));
+	assert_string_equal(goal.addr.text, "127.0.0.1:1");
+	route_missed(&r, &second, 0);
+	route_missed(&r, &third, 0);
+	assert_false(route_other(&r, &first, 0, &goal));
+	assert_true(route_is_home(&r, 0, &first));
+	assert_false(route_is_home(&r, 0, &second));
+	assert_true(route_is_home(&r, ROUTE_NOWHERE, &second));
+}
+
+/* kvd was started again: that is the one from now on, and who else is it has to be seen. */
+static void test_started_again(void **state)
+{
+	(void)state;
+	assert_true(meets(&second, KVD, 0));
+	assert_true(route_other(&r, &first, 0, &goal));
+	assert_int_equal(goal.instance, 0);
+	assert_true(route_met(&r, &goal, KVD + 1, 0));
+	assert_int_equal(r.instance, KVD + 1);
+	expect_deal(0, "127.0.0.1:1");
+	assert_int_equal(goal.instance, KVD + 1);
+}
+
+/* Not without a list, not where it is not wanted, not in a cluster, and not before one is met. */
+static void test_not_dealt(void **state)
+{
+	struct addr primary;
+
+	(void)state;
+	own = ROUTE_NOWHERE;
+	r.deals = false;
+	assert_false(route_deal(&r, &own, 0, &goal) || route_other(&r, &first, 0, &goal) ||
+		     route_has_others(&r));
+	r.deals = true;
+	r.is_list = false;
+	assert_false(route_deal(&r, &own, 0, &goal) || route_has_others(&r));
+	r.is_list = true;
+	route_settled(&r, &first, 0);
+	assert_true(route_has_others(&r)); /* for all that is known */
+	assert_false(route_deal(&r, &own, 0, &goal));
+	route_stay(&r, &own, &first);
+	assert_int_equal(own, ROUTE_NOWHERE);
+	route_settled(&r, &first, KVD);
+	assert_true(route_deal(&r, &own, 0, &goal));
+	assert_true(learn(3, "127.0.0.1:1\n127.0.0.1:2\n", &primary));
+	assert_false(route_deal(&r, &own, 0, &goal) || route_other(&r, &first, 0, &goal) ||
+		     route_has_others(&r));
+	assert_true(route_is_home(&r, own, &third));
 }
 
 /* What comes off the wire is bounded. */
@@ -180,6 +360,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_learn, begin, finish),
 		cmocka_unit_test_setup_teardown(test_gone, begin, finish),
 		cmocka_unit_test_setup_teardown(test_many, begin, finish),
+		cmocka_unit_test_setup_teardown(test_dealt_in_turn, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_fewest, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_another_kvd, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_missed, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_other, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_started_again, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_not_dealt, begin_list, finish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
