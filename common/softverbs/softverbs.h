@@ -58,10 +58,12 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* The device's name in device lists. */
+/* The device's name in device lists.  SOFTVERBS_DEVICES (1 to 4) makes more of them, for tests:
+ * soft1 has the address 127.0.0.2, soft2 127.0.0.3, soft3 127.0.0.4, soft0 all others.  What is
+ * made on one can't be used with another. */
 #define SV_DEVICE_NAME "soft0"
 
-/* True if the context or device is of the software device. */
+/* True if it is the software device, or one of them. */
 int sv_is_soft(const struct ibv_device *device);
 
 /*
@@ -224,6 +226,7 @@ __be16 sv_get_dst_port(struct rdma_cm_id *id);
  *	event_at=N	there the device raises the asynchronous event that event= says, a
  *			number of enum ibv_event_type, of port 1 or the request's queues
  *	qp=N		all of it only in the Nth queue pair that the process makes
+ *	device=N	all of it only in queue pairs of the device softN
  * They apply to requests that this process posts; noncoherent must be set in
  * every process that issues atomics.  Returns 0, or EINVAL and changes nothing.
  * The file that SOFTVERBS_FAULT_LOG names gets a line with the name of each fault of a rate

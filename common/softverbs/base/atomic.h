@@ -6,10 +6,11 @@
 #include <stdint.h>
 
 /*
- * Executes an atomic of enum ibv_wr_opcode on an aligned word of 8 bytes; returns what was
+ * The device executes an atomic of enum ibv_wr_opcode on an aligned word of 8 bytes; returns what was
  * there.  Any thread; atomic to the CPU's own atomics, unless the fault "noncoherent" is
- * on: then only to each other's, as a NIC's that is not coherent with the CPU.
+ * on: then only to each other's of this device, as a NIC's that is not coherent with the CPU.
  */
-uint64_t sv_atomic_execute(void *word, uint32_t opcode, uint64_t compare_add, uint64_t swap);
+uint64_t sv_atomic_execute(uint32_t device, void *word, uint32_t opcode, uint64_t compare_add,
+			   uint64_t swap);
 
 #endif

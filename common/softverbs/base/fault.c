@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <infiniband/verbs.h>
 #include "common/softverbs/base/copy.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/base/fault.h"
 #include "common/softverbs/base/lock.h"
 #include "common/softverbs/softverbs.h"
@@ -49,6 +50,7 @@ static int parse_pair(struct sv_faults *faults, const char *name, unsigned long 
 		{ "freeze_at", &faults->freeze_at, UINT32_MAX },
 		{ "event", &faults->event, IBV_EVENT_WQ_FATAL },
 		{ "event_at", &faults->event_at, UINT32_MAX },
+		{ "device", &faults->device, SV_DEVICES - 1 },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -95,15 +97,15 @@ static int parse(struct sv_faults *faults, char *spec)
 
 int sv_fault_set(const char *spec)
 {
-	struct sv_faults faults = { 0 };
+	struct sv_faults faults = { .device = SV_FAULT_ALL };
 	char *copy;
 	int ret;
 
-	if (!spec || !*spec) {
+	if ((!spec || !*spec) && !sv_device_may_be_cut()) {
 		atomic_store(&sv_faults_on, false);
 		return 0;
 	}
-	copy = strdup(spec);
+	copy = strdup(spec ? spec : "");
 	if (!copy)
 		return ENOMEM;
 	ret = parse(&faults, copy);
@@ -121,7 +123,7 @@ int sv_fault_env(void)
 {
 	const char *spec = getenv("SOFTVERBS_FAULT");
 	const char *path = getenv("SOFTVERBS_FAULT_LOG");
-	int ret = spec ? sv_fault_set(spec) : 0;
+	int ret = spec || sv_device_may_be_cut() ? sv_fault_set(spec) : 0;
 
 	if (path && log_fd < 0) {
 		log_fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);

@@ -12,11 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SV_FAULT_ALL UINT32_MAX
+
 struct sv_faults {
 	uint64_t seed;
 	uint32_t torn, ack_lost, flip, error, rnr, overrun; /* per mille */
 	uint32_t delay_us;
 	uint32_t qp; /* 0: all */
+	uint32_t device; /* SV_FAULT_ALL: all */
 	uint32_t kill_at, kill_after, freeze_at; /* number of a request; 0: never */
 	uint32_t event, event_at; /* enum ibv_event_type, number of a request */
 	bool noncoherent, partition;

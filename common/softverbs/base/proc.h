@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/base/lock.h"
 #include "common/softverbs/base/shm.h"
 
@@ -77,7 +78,7 @@ struct sv_proc {
 	struct sv_guest *guests;
 	pthread_mutex_t grouping; /* held while a queue pair enters or leaves a multicast group */
 	pthread_mutex_t serving;  /* held while this process's memory is used for another */
-	pthread_mutex_t nic_lock; /* fault injection: atomics that a CPU can tear */
+	pthread_mutex_t nic_lock[SV_DEVICES]; /* fault injection: atomics that a CPU can tear */
 };
 
 static inline bool sv_seat_taken(const struct sv_proc *p, uint32_t index)

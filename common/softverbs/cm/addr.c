@@ -2,7 +2,7 @@
 /*
  * addr.c -- connection management: addresses that ids are bound to, or look for.
  *
- * All addresses of this host are those of the one device, so whatever is resolved is
+ * All addresses of this host are those of the devices, so whatever is resolved is
  * resolved at once.
  */
 #ifndef _GNU_SOURCE
@@ -99,7 +99,7 @@ int sv_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 
 /* Without a source: the destination's address, which is of this host (or a group, then it is
  * loopback), and a port that nobody could listen on anyway. */
-static void choose_source(struct sv_id *id)
+static void set_source(struct sv_id *id)
 {
 	struct rdma_addr *addr = &id->id.route.addr;
 	uint16_t port = 0;
@@ -116,6 +116,13 @@ static void choose_source(struct sv_id *id)
 		port |= htons(0x8000);
 	}
 	addr->src_sin.sin_port = port;
+}
+
+/* Whether it is of a device whose port is cut: from there nobody is reached. */
+static bool choose_source(struct sv_id *id)
+{
+	set_source(id);
+	return sv_device_is_cut(sv_device_of(&id->id.route.addr.src_addr));
 }
 
 static void set_destination(struct sv_id *id, const struct sockaddr *dst)
@@ -146,8 +153,9 @@ int sv_resolve_addr(struct rdma_cm_id *cm_id, struct sockaddr *src, struct socka
 	ret = is_group(dst) ? 0 : check_local(&cm_id->route.addr.dst_addr);
 	if (ret) {
 		sv_cm_queue(id, RDMA_CM_EVENT_ADDR_ERROR, -ret, NULL);
+	} else if (choose_source(id)) {
+		sv_cm_queue(id, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH, NULL);
 	} else {
-		choose_source(id);
 		sv_cm_set_device(id);
 		id->state = SV_CM_ADDR_RESOLVED;
 		sv_cm_queue(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);

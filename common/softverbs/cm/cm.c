@@ -30,26 +30,32 @@
 
 /* ---- ids ---- */
 
-/* The device's context that all ids share; sv_cm.lock held. */
+/* A device's context that all its ids share. */
+static int open_device(uint32_t index)
+{
+	struct ibv_context *context = sv_open_device(sv_device_at(index));
+
+	if (!context)
+		return errno;
+	sv_cm.pd[index] = sv_alloc_pd(context);
+	if (sv_cm.pd[index]) {
+		sv_cm.verbs[index] = context;
+		return 0;
+	}
+	sv_close_device(context);
+	return ENOMEM;
+}
+
+/* The first last, as it tells whether all are open; sv_cm.lock held. */
 static int open_verbs(void)
 {
-	struct ibv_device **list;
+	int ret = 0;
 
-	if (sv_cm.verbs)
+	if (sv_cm.verbs[0])
 		return 0;
-	list = sv_get_device_list(NULL);
-	if (!list)
-		return ENOMEM;
-	sv_cm.verbs = sv_open_device(list[0]);
-	sv_free_device_list(list);
-	if (!sv_cm.verbs)
-		return errno;
-	sv_cm.pd = sv_alloc_pd(sv_cm.verbs);
-	if (sv_cm.pd)
-		return 0;
-	sv_close_device(sv_cm.verbs);
-	sv_cm.verbs = NULL;
-	return ENOMEM;
+	for (uint32_t i = sv_device_count(); i-- && !ret;)
+		ret = sv_cm.verbs[i] ? 0 : open_device(i);
+	return ret;
 }
 
 int sv_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,

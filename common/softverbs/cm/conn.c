@@ -45,6 +45,7 @@ void sv_cm_on_request(struct sv_id *id, struct sv_id *listener, const struct sv_
 	id->peer_ack_timeout = req->ack_timeout & 31;
 	memcpy(&id->id.route.addr.src_storage, &req->dst, sizeof(req->dst));
 	memcpy(&id->id.route.addr.dst_storage, &req->src, sizeof(req->src));
+	sv_cm_set_device(id);
 	listener->nrequests++;
 	id->listener = listener;
 	sv_cm_queue(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0, req);

@@ -133,7 +133,7 @@ static void fill_ud(struct sv_cm_event *event, const struct sv_cm_msg *msg)
 	memcpy(event->data, msg->data, sizeof(event->data));
 	if (msg->type != SV_CM_REP)
 		return;
-	sv_query_gid(sv_cm.verbs, 1, 0, &ud->ah_attr.grh.dgid);
+	sv_query_gid(sv_cm.verbs[0], 1, 0, &ud->ah_attr.grh.dgid);
 	ud->ah_attr.is_global = 1;
 	ud->ah_attr.port_num = 1;
 	ud->ah_attr.grh.hop_limit = 64;

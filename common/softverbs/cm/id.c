@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* id.c -- connection management: ids, and the one lock that guards all of it. */
 #include <stdlib.h>
+#include <string.h>
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/cm/id.h"
 #include "common/softverbs/verbs/start.h"
@@ -18,8 +19,8 @@ static void forget_all(void)
 	pthread_cond_init(&sv_cm.acked, NULL);
 	sv_cm.ids = NULL;
 	sv_cm.channels = NULL;
-	sv_cm.verbs = NULL;
-	sv_cm.pd = NULL;
+	memset(sv_cm.verbs, 0, sizeof(sv_cm.verbs));
+	memset(sv_cm.pd, 0, sizeof(sv_cm.pd));
 	atomic_store(&sv_cm.next_ns, UINT64_MAX);
 }
 
@@ -38,8 +39,10 @@ int sv_cm_start(void)
 
 void sv_cm_set_device(struct sv_id *id)
 {
-	id->id.verbs = sv_cm.verbs;
-	id->id.pd = sv_cm.pd;
+	uint32_t device = sv_device_of(&id->id.route.addr.src_addr);
+
+	id->id.verbs = sv_cm.verbs[device];
+	id->id.pd = sv_cm.pd[device];
 	id->id.port_num = 1;
 }
 
@@ -61,7 +64,6 @@ struct sv_id *sv_cm_new_id(struct sv_id *listener)
 		id->id.ps = listener->id.ps;
 		id->id.qp_type = listener->id.qp_type;
 		id->tos = listener->tos;
-		sv_cm_set_device(id);
 	}
 	id->next = sv_cm.ids;
 	sv_cm.ids = id;

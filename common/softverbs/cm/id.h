@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <rdma/rdma_cma.h>
 #include "common/softverbs/base/compiler.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/cm/msg.h"
 
 struct sv_cm_channel;
@@ -76,8 +77,8 @@ struct sv_cm {
 	pthread_cond_t acked;
 	struct sv_id *ids;
 	struct sv_cm_channel *channels; /* that are not destroyed */
-	struct ibv_context *verbs;
-	struct ibv_pd *pd;
+	struct ibv_context *verbs[SV_DEVICES]; /* all that there are, or none */
+	struct ibv_pd *pd[SV_DEVICES];
 	/* No timer is due before; UINT64_MAX: none. */
 	_Atomic uint64_t next_ns;
 };
@@ -116,7 +117,7 @@ int sv_cm_start(void);
 struct sv_id *sv_cm_new_id(struct sv_id *listener);
 /* Unlinks and frees it. */
 void sv_cm_free_id(struct sv_id *id);
-/* The id is at an address, and so on the device. */
+/* The id is at an address, its source, and so on a device. */
 void sv_cm_set_device(struct sv_id *id);
 
 #endif

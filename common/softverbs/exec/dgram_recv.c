@@ -87,7 +87,7 @@ static void fill_grh(const struct record *rec, struct ibv_grh *grh)
 	/* The sender is of this host, and so has that address too. */
 	grh->sgid = rec->dgid;
 	if (sv_gid_is_group(rec->dgid.raw))
-		sv_gid_get(rec->flags & SV_DGRAM_GID1 ? 1 : 0, grh->sgid.raw);
+		sv_gid_get(0, rec->flags & SV_DGRAM_GID1 ? 1 : 0, grh->sgid.raw);
 }
 
 static bool complete(struct sv_qp *qp, const struct record *rec, uint32_t status)

@@ -48,6 +48,10 @@ static void raise_event(struct sv_qp *qp, enum ibv_event_type type)
 static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
 {
 	*status = IBV_WC_SUCCESS;
+	if (!atomic_load_explicit(&sv_faults_on, memory_order_acquire))
+		return SV_DONE;
+	if (sv_device_is_cut(sv_device_index(qp->ib.context->device)))
+		return sv_wait_peer(qp, status);
 	if (!sv_qp_faulty(qp))
 		return SV_DONE;
 	if (sv_faults.partition)

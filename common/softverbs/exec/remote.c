@@ -186,7 +186,8 @@ static void do_write(struct sv_wqe *wqe, uint8_t *at)
 
 static uint32_t do_atomic(struct sv_qp *qp, struct sv_wqe *wqe, uint8_t *at)
 {
-	uint64_t old = sv_atomic_execute(at, wqe->opcode, wqe->compare_add, wqe->swap);
+	uint32_t device = sv_device_index(qp->ib.context->device);
+	uint64_t old = sv_atomic_execute(device, at, wqe->opcode, wqe->compare_add, wqe->swap);
 
 	if (sv_qp_faulty(qp) && sv_fault_roll(&qp->rng, sv_faults.ack_lost, "ack_lost"))
 		return IBV_WC_RETRY_EXC_ERR;

@@ -132,6 +132,17 @@ static int on_stage(struct sv_guest *guest, const int *fds, int nfds)
 	return guest->stage ? 0 : EPROTO;
 }
 
+/* That of the queue pair that is asked. */
+static uint32_t device_of(const struct sv_msg *msg)
+{
+	struct sv_qp *qp = sv_qp_get(msg->index % SV_QPS);
+	uint32_t device = qp ? sv_device_index(qp->ib.context->device) : 0;
+
+	if (qp)
+		sv_qp_put(qp);
+	return device;
+}
+
 static uint32_t do_access(const struct sv_guest *guest, const struct sv_msg *msg,
 			  uint64_t *result)
 {
@@ -147,7 +158,8 @@ static uint32_t do_access(const struct sv_guest *guest, const struct sv_msg *msg
 	if (status)
 		return status;
 	if (is_atomic)
-		*result = sv_atomic_execute(at, msg->opcode, msg->compare_add, msg->swap);
+		*result = sv_atomic_execute(device_of(msg), at, msg->opcode, msg->compare_add,
+					    msg->swap);
 	else if (right == IBV_ACCESS_REMOTE_READ)
 		sv_copy_from_shared(stage, at, msg->bytes);
 	else

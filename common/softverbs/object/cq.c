@@ -87,7 +87,8 @@ struct ibv_cq *sv_create_cq(struct ibv_context *context, int cqe, void *cq_conte
 	int ret = EINVAL;
 
 	if (cqe < 1 || cqe > SV_MAX_CQE || comp_vector < 0 ||
-	    comp_vector >= context->num_comp_vectors)
+	    comp_vector >= context->num_comp_vectors ||
+	    (channel && !sv_device_same(context, channel->context)))
 		goto err;
 	ret = ENOMEM;
 	cq = calloc(1, sizeof(*cq));

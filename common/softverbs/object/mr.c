@@ -198,7 +198,7 @@ int sv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, s
 
 	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
 	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
-	    (flags & IBV_REREG_MR_CHANGE_PD && !pd) ||
+	    (flags & IBV_REREG_MR_CHANGE_PD && (!pd || !sv_device_same(pd->context, ibmr->context))) ||
 	    (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)))
 		return no_rereg(EINVAL);
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 #include "common/softverbs/base/compiler.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/base/fault.h"
 #include "common/softverbs/base/lock.h"
 #include "common/softverbs/base/shm.h"
@@ -207,7 +208,9 @@ static inline bool sv_qp_faulty(const struct sv_qp *qp)
 {
 	/* acquire: partner sv_fault_set(). */
 	return atomic_load_explicit(&sv_faults_on, memory_order_acquire) &&
-	       (!sv_faults.qp || sv_faults.qp == qp->serial);
+	       (!sv_faults.qp || sv_faults.qp == qp->serial) &&
+	       (sv_faults.device == SV_FAULT_ALL ||
+		sv_faults.device == sv_device_index(qp->ib.context->device));
 }
 
 /* The QP in seat index, with a reference; NULL. */

@@ -18,7 +18,11 @@
 
 static const char *node(const char *path)
 {
-	return path && !strcmp(path, "/dev/infiniband/" SV_DEVICE_NAME) ? "/dev/null" : path;
+	size_t bytes = sizeof("/dev/infiniband/" SV_DEVICE_NAME) - 2; /* all but its number */
+
+	if (!path || strncmp(path, "/dev/infiniband/" SV_DEVICE_NAME, bytes))
+		return path;
+	return path[bytes] >= '0' && path[bytes] <= '3' && !path[bytes + 1] ? "/dev/null" : path;
 }
 
 EXPORT int stat(const char *path, struct stat *st)

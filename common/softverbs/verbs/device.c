@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device.c -- the device, its contexts, and their attributes.
+ * device.c -- the devices, their contexts, and their attributes.
  *
- * There is one device, and it is always there.  Each sv_open_device() makes a
+ * There is one device (base/device.h: or some more), and it is always there.  Each sv_open_device() makes a
  * context with an event queue of its own.
  */
 #ifndef _GNU_SOURCE
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 #include "common/softverbs/base/bell.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/base/gid.h"
 #include "common/softverbs/base/limits.h"
 #include "common/softverbs/base/proc.h"
@@ -33,30 +34,22 @@
 
 #define DEVICE_GUID 0x0200536f66740001ull
 
-static struct ibv_device soft_device = {
-	.node_type = IBV_NODE_CA,
-	.transport_type = IBV_TRANSPORT_IB,
-	.name = SV_DEVICE_NAME,
-	.dev_name = SV_DEVICE_NAME,
-	.dev_path = "/dev/null",
-	.ibdev_path = "/dev/null",
-};
-
 int sv_is_soft(const struct ibv_device *device)
 {
-	return device == &soft_device;
+	return device >= sv_device_at(0) && device <= sv_device_at(SV_DEVICES - 1);
 }
 
 /* ---- device ---- */
 
 struct ibv_device **sv_get_device_list(int *num_devices)
 {
-	struct ibv_device **list = calloc(2, sizeof(*list));
+	struct ibv_device **list = calloc(SV_DEVICES + 1, sizeof(*list));
+	uint32_t n = sv_device_count();
 
-	if (list)
-		list[0] = &soft_device;
+	for (uint32_t i = 0; list && i < n; i++)
+		list[i] = sv_device_at(i);
 	if (num_devices)
-		*num_devices = list ? 1 : 0;
+		*num_devices = list ? (int)n : 0;
 	return list;
 }
 
@@ -67,16 +60,14 @@ void sv_free_device_list(struct ibv_device **list)
 
 __be64 sv_get_device_guid(struct ibv_device *device)
 {
-	(void)device;
-	return htobe64(DEVICE_GUID);
+	return htobe64(DEVICE_GUID + sv_device_index(device));
 }
 
 int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	(void)context;
 	memset(attr, 0, sizeof(*attr));
 	strcpy(attr->fw_ver, "soft");
-	attr->node_guid = htobe64(DEVICE_GUID);
+	attr->node_guid = sv_get_device_guid(context->device);
 	attr->sys_image_guid = attr->node_guid;
 	attr->vendor_id = 0xffffff; /* nobody's, as Soft-RoCE's */
 	attr->max_mr_size = UINT64_MAX >> 1;
@@ -114,11 +105,12 @@ int sv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 
 int sv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
 {
-	(void)context;
+	bool cut = sv_device_is_cut(sv_device_index(context->device));
+
 	if (port != 1)
 		return EINVAL;
 	memset(attr, 0, sizeof(*attr));
-	attr->state = IBV_PORT_ACTIVE;
+	attr->state = cut ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	attr->max_mtu = IBV_MTU_4096;
 	attr->active_mtu = IBV_MTU_4096;
 	attr->gid_tbl_len = SV_GIDS;
@@ -129,19 +121,18 @@ int sv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	attr->max_vl_num = 1;
 	attr->active_width = 2; /* 4X */
 	attr->active_speed = 32; /* EDR */
-	attr->phys_state = 5;	 /* link up */
+	attr->phys_state = cut ? 3 : 5; /* disabled; link up */
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	return 0;
 }
 
 int sv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
-	(void)context;
 	if (port != 1 || index < 0 || index >= (int)SV_GIDS) {
 		errno = EINVAL;
 		return -1;
 	}
-	sv_gid_get((uint32_t)index, gid->raw);
+	sv_gid_get(sv_device_index(context->device), (uint32_t)index, gid->raw);
 	return 0;
 }
 

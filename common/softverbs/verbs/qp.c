@@ -39,11 +39,15 @@
 
 /* ---- creation ---- */
 
-static int check_init(const struct ibv_qp_init_attr *init)
+static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
 {
 	const struct ibv_qp_cap *cap = &init->cap;
 
 	if (!init->send_cq || !init->recv_cq)
+		return EINVAL;
+	if (!sv_device_same(pd->context, init->send_cq->context) ||
+	    !sv_device_same(pd->context, init->recv_cq->context) ||
+	    (init->srq && !sv_device_same(pd->context, init->srq->context)))
 		return EINVAL;
 	if (cap->max_send_wr > SV_MAX_QP_WR || cap->max_send_sge > SV_MAX_SGE ||
 	    cap->max_inline_data > SV_MAX_INLINE)
@@ -216,7 +220,7 @@ struct ibv_qp *sv_qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	struct sv_qp *qp;
 	int ret;
 
-	ret = check_init(init);
+	ret = check_init(pd, init);
 	if (ret)
 		goto err;
 	ret = ENOMEM;

@@ -28,6 +28,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "common/softverbs/base/ctl.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/base/fault.h"
 #include "common/softverbs/base/fd.h"
 #include "common/softverbs/base/mem.h"
@@ -152,7 +153,8 @@ static struct sv_proc *new_proc(void)
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_mutex_init(&p->grouping, NULL);
 	pthread_mutex_init(&p->serving, NULL);
-	pthread_mutex_init(&p->nic_lock, NULL);
+	for (uint32_t i = 0; i < SV_DEVICES; i++)
+		pthread_mutex_init(&p->nic_lock[i], NULL);
 	name_fabric(p);
 	return p;
 }
@@ -195,7 +197,9 @@ int sv_start(void)
 	pthread_once(&fork_once, install_fork_handler);
 	pthread_mutex_lock(&start_lock);
 	if (!sv_proc) {
-		ret = sv_fault_env();
+		ret = sv_device_env();
+		if (!ret)
+			ret = sv_fault_env();
 		if (!ret)
 			ret = sv_chan_env();
 		p = sv_proc = ret ? NULL : new_proc();
