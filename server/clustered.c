@@ -204,7 +204,7 @@ static struct addr listen_of(const struct server *s)
 
 int clustered_new(struct server *s, struct err *err)
 {
-	struct shard_options o = { .device = &s->device, .pd = s->pd, .device_port = s->port,
+	struct shard_options o = { .device = &s->device, .pd = s->rails[0].pd, .device_port = s->rails[0].port,
 				   .clients = clients, .agreement = s->options->cluster, .key = key,
 				   .copies = (unsigned)s->options->cluster_copies,
 				   .store = s->store, .worker_count = s->worker_count, .wake = wake,

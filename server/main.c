@@ -33,6 +33,7 @@
 #include "server/access/rate_limit.h"
 #include "server/host/host.h"
 #include "server/host/loop.h"
+#include "server/host/rails.h"
 #include "server/host/server.h"
 #include "server/metrics/stats.h"
 #include "server/table/table.h"
@@ -89,11 +90,7 @@ static int open_device(struct host *h, struct err *err)
 	s->verbs = s->device.verbs;
 	if (check_reach(s, err))
 		return -1;
-	if (listen_start(h, err) || link_query(s->verbs, s->ctx, s->port, &s->limits, err))
-		return -1;
-	if (!s->limits.atomics)
-		log_warn("%s has no atomics: no locks", s->ctx->device->name);
-	return 0;
+	return listen_start(h, err) || rails_query(h, err) ? -1 : 0;
 }
 
 /* Where some have to prove who they are and some have not, it is too easy to be wrong
@@ -187,8 +184,12 @@ static void say_ready(const struct host *h)
 {
 	const struct server *s = h->servers;
 	char size[32], addresses[LISTENERS_MAX * (ADDR_TEXT_BYTES + 2)];
+	char devices[RAILS_MAX * 66];
 
 	log_info("%s", s->device.line);
+	if (s->rail_count > 1)
+		log_info("%u devices (%s): locks are words of the first one, for which clients of the "
+			 "others ask kvd", s->rail_count, rails_text(s, devices, sizeof devices));
 	if (s->verbs->soft && !addr_is_loopback(&s->addr))
 		log_warn("the software device serves this machine alone: no other one reaches %s",
 			 s->addr.text);

@@ -32,6 +32,9 @@ int lock_confirm(struct kvd_session *session);
 /* Waits in kvd's queue for up to timeout_ms.  KVD_OK or KVD_E*: then it is not held. */
 int lock_wait(struct kvd_session *session, uint64_t stripe, uint64_t token, int timeout_ms);
 
+/* Asks whether the session holds it still: KVD_OK or KVD_E*. */
+int lock_ask(struct kvd_session *session, uint64_t stripe, uint64_t token, bool *held);
+
 /* Whether its connection is there, and of who serves.  kvd's own ids of connections would not do:
  * another start of kvd, or another member, gives the same ones. */
 static inline bool lock_is_connected(const struct kvd_lock *lock)

@@ -10,6 +10,9 @@
  * A broken connection ends all of its locks: kvd releases them after it destroyed the
  * queue pair, and nothing of ours takes effect then (protocols.md, 7).
  *
+ * A session on another device than the first of kvd's has no right to the words: kvd is asked for
+ * each lock, and says who gets it (doc/decisions.md, "Several devices").
+ *
  * In a cluster a frozen primary's card still swaps words.  So a swap counts only while the
  * session's lease is good; otherwise the primary is asked, which looks at its own
  * (cluster.md, 8).  A call that takes a lock goes on with the next primary.
@@ -126,23 +129,18 @@ static void undo(struct kvd_lock *l, unsigned taken)
 	free(l);
 }
 
-/* Whether this client may have locks of this kvd. */
+/* Whether this client may have locks of this kvd, as far as it knows. */
 static int check_locks(struct kvd_session *s, struct engine *e)
 {
 	const struct wire_welcome *w = &e->table.welcome;
 
 	if (w->role < ROLE_WRITE)
 		return health_denied(&e->health); /* its queue pair has no atomics */
-	if (!session_has_atomics(s))
+	if (!stripes_are_asked(e) && !session_has_atomics(s))
 		return err_set(&e->health.err, KVD_EDEVICE,
 			       "%s has no atomic operations, of which locks "
 			       "are made: it reads and changes, but locks want another device",
 			       e->health.ctx->device->name);
-	if (!w->lock_rkey)
-		return err_set(&e->health.err, KVD_EDEVICE,
-			       "kvd at %s has no locks: its device has no "
-			       "atomic operations",
-			       e->health.peer);
 	return 0;
 }
 
@@ -181,7 +179,7 @@ static int wait_ms(const struct engine *e, struct patience *p)
 }
 
 /*
- * A stripe's compare-and-swap is complete, and did not win.  The word `was_free`, and kvd is asked
+ * A stripe's compare-and-swap is complete, and did not win, or was none.  The word `was_free`, and kvd is asked
  * whether that counts; or somebody holds it, and kvd is asked for it, if there is time.
  */
 static int settle(struct kvd_session *s, uint64_t stripe, uint64_t token, bool was_free,
@@ -192,8 +190,8 @@ static int settle(struct kvd_session *s, uint64_t stripe, uint64_t token, bool w
 
 	if (was_free)
 		rc = lock_confirm(s);
-	else if ((timeout_ms = wait_ms(e, p)))
-		rc = lock_wait(s, stripe, token, timeout_ms);
+	else if ((timeout_ms = wait_ms(e, p)) || stripes_are_asked(e))
+		rc = lock_wait(s, stripe, token, timeout_ms ? timeout_ms : 1);
 	else
 		rc = err_set(&e->health.err, KVD_EBUSY, "somebody else holds the lock");
 	if (rc && was_free)
@@ -210,6 +208,8 @@ static int take(struct kvd_session *s, uint64_t stripe, uint64_t token, struct p
 
 	if (!held_say(&e->held, stripe, token))
 		return err_set(&e->health.err, KVD_EINVAL, "too many locks");
+	if (stripes_are_asked(e))
+		return settle(s, stripe, token, false, p);
 	struct op *cas = stripe_start(e, stripe, token);
 	session_run_both(s, cas, NULL);
 	int rc = op_outcome(cas)->result;
@@ -290,6 +290,10 @@ static int take_and_read(struct kvd_lock *l, const void *key, size_t key_bytes, 
 	uint64_t reign = grant_reign(&e->table.grant);
 
 	held_say(&e->held, stripe, token);
+	if (stripes_are_asked(e)) {
+		*f = (struct fast_lock){ .won = false };
+		return KVD_OK;
+	}
 	enum fast fast = fast_lock_get(e, key, key_bytes, hash, token, to, f);
 	if (fast == FAST_DONE)
 		return KVD_OK;

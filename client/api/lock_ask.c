@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "client/api/kvd_lock.h"
+#include "client/op/lockword.h"
 #include "client/op/operation.h"
 #include "client/op/request.h"
 #include "client/session/wait.h"
@@ -63,6 +64,21 @@ int lock_confirm(struct kvd_session *s)
 	return request_result(e, 0, out->reply.status);
 }
 
+/* Nobody waits for no time: who has it is told so, and others that it is not theirs. */
+int lock_ask(struct kvd_session *s, uint64_t stripe, uint64_t token, bool *held)
+{
+	const struct wire_request q = { .op = WIRE_LOCK, .token = token, .version = stripe };
+	struct op *op = op_new(session_engine(s), &call_class, NULL, 0);
+	const struct outcome *out;
+	int rc = request_start(op, &q, NULL, 0);
+
+	if (!rc)
+		rc = session_run(s, op, &out);
+	if (!rc)
+		*held = out->reply.status == WIRE_OK;
+	return rc;
+}
+
 int lock_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)
 {
 	struct engine *e = session_engine(s);
@@ -79,6 +95,10 @@ int lock_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeou
 			       timeout_ms);
 	if (out->reply.status == WIRE_EELSEWHERE)
 		return request_result(e, 0, WIRE_EELSEWHERE);
+	if (stripes_are_asked(e))
+		return err_set(&e->health.err, KVD_EDEVICE,
+			       "kvd at %s has no locks: its device has no atomic operations",
+			       e->health.peer);
 	return err_set(&e->health.err, KVD_EPROTOCOL,
 		       "kvd at %s has no locks (its device has no atomics)", e->health.peer);
 }

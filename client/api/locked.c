@@ -75,6 +75,21 @@ static int part_of(struct kvd_lock *l, const void *key, size_t key_bytes, uint64
 	return err_set(&e->health.err, KVD_EINVAL, "the key is not among those of the lock");
 }
 
+/* Looks at the word, or has kvd look. */
+static int look_at(struct kvd_session *s, uint64_t stripe, uint64_t token, bool *held)
+{
+	struct engine *e = session_engine(s);
+
+	if (stripes_are_asked(e))
+		return lock_ask(s, stripe, token, held);
+	struct op *op = stripe_ask(e, stripe, token);
+	session_run_both(s, op, NULL);
+	int rc = op_outcome(op)->result;
+	*held = !rc && stripe_is_held(op, token);
+	op_free(op);
+	return rc;
+}
+
 int kvd_lock_check(kvd_lock_t *l)
 {
 	struct kvd_session *s = l->session;
@@ -87,11 +102,8 @@ int kvd_lock_check(kvd_lock_t *l)
 		return gone(s);
 	for (unsigned i = 0; i < l->count && !rc; i++) {
 		uint64_t reign = grant_reign(&e->table.grant);
-		struct op *op = stripe_ask(e, l->part[i].stripe, l->part[i].token);
-		session_run_both(s, op, NULL);
-		rc = op_outcome(op)->result;
-		bool held = !rc && stripe_is_held(op, l->part[i].token);
-		op_free(op);
+		bool held = false;
+		rc = look_at(s, l->part[i].stripe, l->part[i].token, &held);
 		if (!rc && !held)
 			return err_set(session_err(s), KVD_ELOST,
 				       "somebody who may write broke the lock by changing its "

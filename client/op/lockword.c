@@ -10,6 +10,11 @@
 #include "client/op/post.h"
 #include "client/op/request.h"
 
+bool stripes_are_asked(const struct engine *e)
+{
+	return !e->table.welcome.lock_rkey;
+}
+
 static void post_cas(struct op *op, uint64_t stripe, uint64_t expected, uint64_t desired)
 {
 	const struct wire_welcome *w = &op->engine->table.welcome;
@@ -17,20 +22,25 @@ static void post_cas(struct op *op, uint64_t stripe, uint64_t expected, uint64_t
 	op_cas(op, w->lock_addr + stripe * 8, w->lock_rkey, expected, desired);
 }
 
-/* Somebody waits for the lock: kvd hands it over. */
-static void swapped_back(struct op *op)
+/* kvd gives it back, or hands it over. */
+static void tell_kvd(struct op *op)
 {
-	if (op->memory->small[0] != (op->words[1] | LAYOUT_LOCK_WAIT)) {
-		op_done(op, KVD_OK);
-		return;
-	}
-	/* Its completion may have lain there for as long as nobody looked. */
+	/* The completion before it may have lain there for as long as nobody looked. */
 	op->deadline_ns = call_deadline_ns(&op->engine->time);
 	request_send(op,
 		     &(struct wire_request){ .op = WIRE_UNLOCK,
 					     .token = op->words[1],
 					     .version = op->words[0] },
 		     0);
+}
+
+/* Somebody waits for the lock: kvd hands it over. */
+static void swapped_back(struct op *op)
+{
+	if (op->memory->small[0] == (op->words[1] | LAYOUT_LOCK_WAIT))
+		tell_kvd(op);
+	else
+		op_done(op, KVD_OK);
 }
 
 /* The answer to that: there is nobody to tell. */
@@ -96,6 +106,9 @@ void stripe_release(struct engine *e, uint64_t stripe, uint64_t token)
 		return;
 	op->words[0] = stripe;
 	op->words[1] = token;
-	post_cas(op, stripe, token, 0);
+	if (stripes_are_asked(e))
+		tell_kvd(op);
+	else
+		post_cas(op, stripe, token, 0);
 	engine_flush(e);
 }

@@ -23,7 +23,7 @@ struct gate {
 	pthread_mutex_t lock;
 	struct users *users; /* or NULL */
 	struct seats seats;
-	uint32_t table_rkey, lock_rkey;
+	struct gate_rkeys rkeys;
 	uint8_t worth_key[crypto_shorthash_KEYBYTES]; /* of gate_secret() */
 	struct auth_key nobody; /* checked for a name that is none */
 };
@@ -227,11 +227,10 @@ bool gate_still_admits(struct gate *g, const struct handshake *h)
 	return !gone;
 }
 
-void gate_set_rkeys(struct gate *g, uint32_t table_rkey, uint32_t lock_rkey)
+void gate_set_rkeys(struct gate *g, const struct gate_rkeys *rkeys)
 {
 	pthread_mutex_lock(&g->lock);
-	g->table_rkey = table_rkey;
-	g->lock_rkey = lock_rkey;
+	g->rkeys = *rkeys;
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -268,8 +267,8 @@ size_t gate_welcome(struct gate *g, const struct handshake *h, const struct wire
 
 	welcome->role = h->user.role;
 	pthread_mutex_lock(&g->lock);
-	welcome->table_rkey = g->table_rkey;
-	welcome->lock_rkey = h->user.role >= ROLE_WRITE ? g->lock_rkey : 0;
+	welcome->table_rkey = g->rkeys.table[h->rail];
+	welcome->lock_rkey = h->user.role >= ROLE_WRITE && !h->rail ? g->rkeys.lock : 0;
 	if (g->users) {
 		fill_exchange(g, h, hello, (const uint8_t *)h->user.name, &text, &x);
 		secret = g->users->secret;

@@ -25,6 +25,7 @@
 #include "common/addr.h"
 #include "common/auth/auth.h"
 #include "common/auth/file.h"
+#include "common/rails.h"
 #include "common/wire.h"
 
 struct gate;
@@ -45,6 +46,7 @@ struct handshake {
 	uint8_t client_nonce[WIRE_NONCE_BYTES], server_nonce[WIRE_NONCE_BYTES];
 	uint32_t client_qpn, server_qpn;
 	uint16_t depth; /* that it asked for */
+	unsigned rail;  /* the device that it came by */
 	uint64_t space; /* the same */
 	bool nowhere;   /* unknown namespace: denied exactly like a bad proof */
 	/* By its worker, under the gate's lock. */
@@ -61,8 +63,12 @@ bool gate_has_users(const struct gate *gate);
 /* What it says at start about who may come. */
 const char *gate_line(const struct gate *gate);
 
-/* Main thread: what who is admitted learns; lock_rkey 0: there are no locks. */
-void gate_set_rkeys(struct gate *gate, uint32_t table_rkey, uint32_t lock_rkey);
+/* Main thread: what who is admitted learns.  The locks' is for those of the first rail; 0: there are
+ * no locks. */
+struct gate_rkeys {
+	uint32_t table[RAILS_MAX], lock;
+};
+void gate_set_rkeys(struct gate *gate, const struct gate_rkeys *rkeys);
 
 /* Worker: checks a hello and sets the connection's user.  False: it is denied. */
 bool gate_admit(struct gate *gate, struct handshake *handshake, const struct wire_request *hello,

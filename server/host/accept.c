@@ -2,9 +2,9 @@
 /*
  * A connection arrives.
  *
- * CONNECT_REQUEST -> its private data is checked, which names the namespace; a queue pair
- * is made in that one's protection domain, on its worker with the fewest connections, and
- * brought to RTS without any remote right -> handed to the worker -> accepted.
+ * CONNECT_REQUEST -> its private data is checked, which names the namespace; a queue pair is
+ * made in that one's protection domain of the device that it came by, on its worker there
+ * with the fewest connections, and brought to RTS without any remote right -> handed to the worker -> accepted.
  *
  * Limits: on those an address may begin (server/access/rate_limit.c), on connections, and
  * on those that have not said a good hello: the eldest of them makes room (room.c).  A
@@ -21,6 +21,7 @@
 #include "server/access/rate_limit.h"
 #include "server/host/conns.h"
 #include "server/host/host.h"
+#include "server/host/rails.h"
 #include "server/host/room.h"
 #include "server/lock/locker.h"
 #include "server/worker/conn.h"
@@ -73,15 +74,17 @@ static uint32_t credits_of(const struct wire_connect *request)
 	return credits < CREDITS_MAX ? credits : CREDITS_MAX;
 }
 
-/* The one with the fewest connections, of those whose completion queue has places for all that
- * this one may post; NULL: none has. */
-static struct worker *choose_worker(const struct server *s, uint32_t depth)
+/* The one of the rail with the fewest connections, of those whose completion queue has places for
+ * all that this one may post; NULL: none has. */
+static struct worker *choose_worker(const struct server *s, const struct rail *r, uint32_t depth)
 {
 	struct worker *best = NULL;
 
 	for (unsigned i = 0; i < s->worker_count; i++) {
 		struct worker *w = s->worker[i];
 		const struct conn_set *set = worker_conn_set(w);
+		if (worker_rail(w) != r)
+			continue;
 		if (worker_queues(w)->places - set->places < depth)
 			continue;
 		if (!best || set->load < worker_conn_set(best)->load)
@@ -90,13 +93,13 @@ static struct worker *choose_worker(const struct server *s, uint32_t depth)
 	return best;
 }
 
-static int new_qp(struct conn *c, const struct worker_queues *w, uint8_t peer_rd_atom,
-		  struct err *err)
+static int new_qp(struct conn *c, const struct rail *r, const struct worker_queues *w,
+		  uint8_t peer_rd_atom, struct err *err)
 {
 	struct server *s = c->server;
 	struct sendq *q = &c->sendq;
 	struct link_config config = {
-		.pd = s->pd,
+		.pd = r->pd,
 		.send_cq = w->cq,
 		.recv_cq = w->cq,
 		.srq = w->srq,
@@ -106,7 +109,7 @@ static int new_qp(struct conn *c, const struct worker_queues *w, uint8_t peer_rd
 		.inline_bytes = 256,
 	};
 
-	c->rd_atom = s->limits.rd_atom < 16 ? s->limits.rd_atom : 16;
+	c->rd_atom = r->limits.rd_atom < 16 ? r->limits.rd_atom : 16;
 	c->qp = link_qp_new(s->verbs, &config, &q->inline_bytes, err);
 	if (!c->qp)
 		return -1;
@@ -145,6 +148,7 @@ static struct conn *new_conn(struct server *s, struct worker *w, struct rdma_cm_
 	c->handshake.depth = request->depth;
 	c->handshake.space = request->space;
 	c->handshake.nowhere = request->space != s->space;
+	c->handshake.rail = worker_rail(w)->number;
 	memcpy(c->handshake.client_nonce, request->nonce, sizeof c->handshake.client_nonce);
 	auth_nonce(c->handshake.server_nonce);
 	c->since_ns = clock_ns();
@@ -174,17 +178,22 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 				      .flags = gate_has_users(s->gate) ? WIRE_ACCEPT_USERS : 0 };
 	struct rdma_conn_param param;
 	struct err err = { "out of memory" };
-	struct worker *w = choose_worker(s, sendq_depth(credits_of(request)));
+	const struct rail *r = rails_find(s, id->verbs);
+	struct worker *w = r ? choose_worker(s, r, sendq_depth(credits_of(request))) : NULL;
+	if (!r || atomic_load(&r->is_lost)) {
+		refuse(s, id, WIRE_REFUSED_RESOURCES, 0);
+		return;
+	}
 	if (!w) {
 		refuse_crowded(s, id, credits_of(request));
 		return;
 	}
 	const struct worker_queues *queues = worker_queues(w);
 	struct conn *c = new_conn(s, w, id, request);
-	uint8_t peer = asked->initiator_depth < s->limits.rd_atom ? asked->initiator_depth
-								  : s->limits.rd_atom;
+	uint8_t peer = asked->initiator_depth < r->limits.rd_atom ? asked->initiator_depth
+								  : r->limits.rd_atom;
 
-	if (!c || new_qp(c, queues, peer, &err)) {
+	if (!c || new_qp(c, r, queues, peer, &err)) {
 		log_limited(LOG_LEVEL_ERROR, "no connection for a peer", "no connection for %s: %s",
 			    c ? c->peer.text : "a peer", err.text);
 		if (c)
@@ -215,8 +224,11 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 		conn_drop(c, "its queue pair has remote rights that nobody gave it");
 		return;
 	}
-	log_debug("connection %llu from %s on worker %u%s%s", (unsigned long long)c->number,
-		  c->peer.text, queues->number - s->worker_first, *s->name ? " of " : "", s->name);
+	if (atomic_load(&r->is_lost)) /* since it was looked at; who lost it may not have seen this one */
+		conn_drop(c, "its device is of no use any more");
+	log_debug("connection %llu from %s on worker %u of %s%s%s", (unsigned long long)c->number,
+		  c->peer.text, queues->number - s->worker_first, rail_name(r),
+		  *s->name ? ", namespace " : "", s->name);
 }
 
 /* What there is to say against a request that is well-formed, or nothing; *limit: which

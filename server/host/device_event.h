@@ -10,7 +10,7 @@ enum event_action {
 	EVENT_TELL,  /* logged */
 	EVENT_CONN,  /* of a queue pair: its connection ends */
 	EVENT_DRAIN, /* of a queue pair in error: its last receive was taken */
-	EVENT_STOP,  /* the device is of no use any more: kvd ends with EVENT_STATUS */
+	EVENT_STOP,  /* the device is of no use any more: kvd ends with EVENT_STATUS, if it is the first */
 };
 
 /* kvd's exit status then: starting it again is no use before the device is well. */

@@ -14,6 +14,7 @@
 #include "common/log_limit.h"
 #include "server/host/device_event.h"
 #include "server/host/host.h"
+#include "server/host/rails.h"
 #include "server/worker/conn.h"
 #include "server/worker/context.h"
 #include "server/worker/rx.h"
@@ -26,7 +27,7 @@
 
 struct watch {
 	struct host *host;
-	struct server *server; /* the first: all are on its device */
+	struct server *server; /* the first: all are on its devices */
 	pthread_t thread;
 	int stop_fd; /* the thread is to end */
 	int ruin_fd; /* kvd is */
@@ -98,17 +99,24 @@ static bool of_port(enum ibv_event_type type)
 	       type == IBV_EVENT_CLIENT_REREGISTER;
 }
 
-static void tell_clients(struct watch *t, enum wire_notice notice)
+/* Those that came by the rail. */
+static void tell_clients(struct watch *t, const struct rail *r, enum wire_notice notice)
 {
-	for (unsigned i = 0; i < t->host->server_count; i++)
-		commands_post_all(&t->host->servers[i].commands,
-				  &(struct command){ .kind = CMD_NOTICE, .notice = notice });
+	const struct command c = { .kind = CMD_NOTICE, .notice = notice };
+
+	for (unsigned i = 0; i < t->host->server_count; i++) {
+		const struct server *s = &t->host->servers[i];
+		for (unsigned k = 0; k < s->worker_count; k++)
+			if (worker_rail(s->worker[k])->number == r->number)
+				commands_post(worker_commands(s->worker[k]), &c);
+	}
 }
 
 /* Of the device: in the log, and to clients as far as there is a way to them. */
-static void tell(struct watch *t, const struct ibv_async_event *e, const char *words)
+static void tell(struct watch *t, const struct rail *r, const struct ibv_async_event *e,
+		 const char *words)
 {
-	const char *name = t->server->ctx->device->name;
+	const char *name = rail_name(r);
 	const char *type = ibv_event_type_str(e->event_type);
 
 	if (!of_port(e->event_type)) {
@@ -117,36 +125,40 @@ static void tell(struct watch *t, const struct ibv_async_event *e, const char *w
 	}
 	log_warn("%s port %d: %s (%s)", name, e->element.port_num, words, type);
 	if (e->event_type == IBV_EVENT_PORT_ERR)
-		tell_clients(t, WIRE_NOTICE_PORT_DOWN);
+		tell_clients(t, r, WIRE_NOTICE_PORT_DOWN);
 	else if (e->event_type == IBV_EVENT_PORT_ACTIVE)
-		tell_clients(t, WIRE_NOTICE_PORT_UP);
+		tell_clients(t, r, WIRE_NOTICE_PORT_UP);
 }
 
-static void ruin(struct watch *t)
+static void ruin(struct watch *t, const struct rail *r, const char *words)
 {
-	log_error("%s is of no use any more: kvd ends with status %d",
-		  t->server->ctx->device->name, EVENT_STATUS);
-	tell_clients(t, WIRE_NOTICE_DEVICE);
+	if (r->number) {
+		rails_lose(t->host, r->number, words);
+		return;
+	}
+	log_error("%s is of no use any more: kvd ends with status %d", rail_name(r), EVENT_STATUS);
+	for (unsigned i = 0; i < t->server->rail_count; i++)
+		tell_clients(t, &t->server->rails[i], WIRE_NOTICE_DEVICE);
 	if (eventfd_write(t->ruin_fd, 1))
 		log_error("can't wake the main thread: %s", strerror(errno));
 }
 
-static void take_events(struct watch *t)
+static void take_events(struct watch *t, const struct rail *r)
 {
 	struct server *s = t->server;
 	struct ibv_async_event e;
 	const char *words;
 
-	while (!s->verbs->get_async_event(s->ctx, &e)) {
+	while (!s->verbs->get_async_event(r->ctx, &e)) {
 		enum event_action action = event_judge(e.event_type, &words);
 		if (action == EVENT_CONN || action == EVENT_DRAIN)
 			on_qp(&e, action, words);
 		else if (e.event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
 			on_low(t, &e, words);
 		else if (action != EVENT_PASS)
-			tell(t, &e, words);
+			tell(t, r, &e, words);
 		if (action == EVENT_STOP)
-			ruin(t);
+			ruin(t, r, words);
 		s->verbs->ack_async_event(&e);
 	}
 }
@@ -154,19 +166,23 @@ static void take_events(struct watch *t)
 static void *run(void *arg)
 {
 	struct watch *t = arg;
-	struct pollfd fds[] = { { .fd = t->server->ctx->async_fd, .events = POLLIN },
-				{ .fd = t->stop_fd, .events = POLLIN } };
+	const struct server *s = t->server;
+	struct pollfd fds[RAILS_MAX + 1] = { { .fd = t->stop_fd, .events = POLLIN } };
 
+	for (unsigned i = 0; i < s->rail_count; i++)
+		fds[1 + i] = (struct pollfd){ .fd = s->rails[i].ctx->async_fd, .events = POLLIN };
 	for (;;) {
-		int n = poll(fds, 2, t->rearm ? AGAIN_MS : -1);
+		int n = poll(fds, 1 + s->rail_count, t->rearm ? AGAIN_MS : -1);
 		if (n < 0 && errno != EINTR)
 			log_error("poll for events of the device: %s", strerror(errno));
-		if (n > 0 && fds[1].revents)
+		if (n > 0 && fds[0].revents)
 			return NULL;
-		if (n > 0 && fds[0].revents & POLLIN)
-			take_events(t);
-		else if (n > 0)
-			fds[0].fd = -1; /* the device is gone, which rdma_cm tells too */
+		for (unsigned i = 0; n > 0 && i < s->rail_count; i++) {
+			if (fds[1 + i].revents & POLLIN)
+				take_events(t, &s->rails[i]);
+			else if (fds[1 + i].revents)
+				fds[1 + i].fd = -1; /* the device is gone, which rdma_cm tells too */
+		}
 		if (n == 0 && t->rearm)
 			arm_low(t);
 	}
@@ -190,7 +206,10 @@ int watch_new(struct host *h, struct watch **watch, struct err *err)
 	t->server = s;
 	t->stop_fd = eventfd(0, EFD_CLOEXEC);
 	t->ruin_fd = eventfd(0, EFD_CLOEXEC);
-	if (t->stop_fd < 0 || t->ruin_fd < 0 || set_nonblocking(s->ctx->async_fd))
+	bool ok = t->stop_fd >= 0 && t->ruin_fd >= 0;
+	for (unsigned i = 0; ok && i < s->rail_count; i++)
+		ok = !set_nonblocking(s->rails[i].ctx->async_fd);
+	if (!ok)
 		return err_set_errno(err, -1, errno, "can't set up descriptors for events");
 	for (unsigned i = 0; i < h->worker_count; i++)
 		arm(t, queues_at(t, i));

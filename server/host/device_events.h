@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device_events.h -- the thread that takes the device's asynchronous events.
+ * device_events.h -- the thread that takes the devices' asynchronous events.
  *
  * It takes each, says in words what happened (device_event.c), does what is to be done, and
  * acknowledges it, without which an object can't be destroyed: so whoever destroys a
@@ -9,7 +9,8 @@
  * It acts: a connection whose queue pair failed is dropped; one in error that is drained
  * is told so; clients are told that the port of kvd went down or came up; a receive queue
  * that ran low is told and watched again after a second; a device, completion queue or
- * receive queue that failed ends kvd.
+ * receive queue that failed ends kvd, or, where it is not the first device's, its
+ * connections (rails.h).
  */
 #ifndef SERVER_HOST_DEVICE_EVENTS_H
 #define SERVER_HOST_DEVICE_EVENTS_H

@@ -14,7 +14,8 @@
 #define LISTENERS_MAX 16
 struct listener {
 	struct addr addr;
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id; /* NULL: not open, or its device is lost */
+	unsigned rail;
 };
 
 struct host {

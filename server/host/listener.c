@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/host/host.h"
+#include "server/host/rails.h"
 #include "server/worker/context.h"
 
 #define BACKLOG 128
@@ -64,9 +65,10 @@ static int explain_bind(const struct server *s, const struct addr *addr, int err
 	return err_set_errno(err, -1, error, "can't bind to %s", addr->text);
 }
 
-/* The first says which device it is; the others have to be on the same. */
-static int check_device(struct server *s, const struct listener *l, bool first, struct err *err)
+/* The first says which device it is, in the line; each has a rail. */
+static int check_device(struct host *h, struct listener *l, bool first, struct err *err)
 {
+	struct server *s = h->servers;
 	struct device other = s->device;
 
 	if (device_check(first ? &s->device : &other, l->id, &l->addr, err))
@@ -74,11 +76,7 @@ static int check_device(struct server *s, const struct listener *l, bool first, 
 	if (!l->id->verbs)
 		return err_set(err, -1, "%s is on no single device: give the address of one interface, or "
 			       "of several with commas between", l->addr.text);
-	if (first || l->id->verbs == s->ctx)
-		return 0;
-	return err_set(err, -1, "%s is on %s and %s on %s: one kvd serves one device, as atomics of two "
-		       "on the same locks don't exclude each other; start another kvd there",
-		       s->addr.text, s->ctx->device->name, l->addr.text, l->id->verbs->device->name);
+	return 0;
 }
 
 static int open_one(struct host *h, struct listener *l, bool first, struct err *err)
@@ -92,10 +90,10 @@ static int open_one(struct host *h, struct listener *l, bool first, struct err *
 		return err_set_errno(err, -1, errno, "can't prepare an RDMA id");
 	if (v->bind_addr(l->id, &l->addr.sa))
 		return explain_bind(s, &l->addr, errno, err);
-	if (check_device(s, l, first, err))
+	if (check_device(h, l, first, err))
 		return -1;
 	addr_set_port(&l->addr, ntohs(v->get_src_port(l->id)));
-	return 0;
+	return rails_add(h, l, err);
 }
 
 int listeners_open(struct host *h, struct err *err)
@@ -109,16 +107,10 @@ int listeners_open(struct host *h, struct err *err)
 	int flags = fcntl(h->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(h->channel->fd, F_SETFL, flags | O_NONBLOCK))
 		return err_set_errno(err, -1, errno, "can't set up event descriptors");
-	for (unsigned i = 0; i < h->listener_count; i++) {
-		struct listener *l = &h->listeners[i];
-		if (open_one(h, l, i == 0, err))
+	for (unsigned i = 0; i < h->listener_count; i++)
+		if (open_one(h, &h->listeners[i], i == 0, err))
 			return -1;
-		if (i)
-			continue;
-		s->addr = l->addr;
-		s->ctx = l->id->verbs;
-		s->port = l->id->port_num ? l->id->port_num : 1;
-	}
+	s->addr = h->listeners[0].addr;
 	return 0;
 }
 
@@ -143,6 +135,19 @@ void listeners_close(struct host *h)
 		if (h->listeners[i].id)
 			h->servers->verbs->destroy_id(h->listeners[i].id);
 	h->listener_count = 0;
+}
+
+void listeners_close_lost(struct host *h)
+{
+	const struct server *s = h->servers;
+
+	for (unsigned i = 0; i < h->listener_count; i++) {
+		struct listener *l = &h->listeners[i];
+		if (!l->id || !atomic_load(&s->rails[l->rail].is_lost))
+			continue;
+		s->verbs->destroy_id(l->id);
+		l->id = NULL;
+	}
 }
 
 const char *listeners_text(const struct host *h, char *buf, size_t buf_bytes)

@@ -2,10 +2,7 @@
 /*
  * listener.h -- the addresses that kvd serves.
  *
- * All of them are on one device, though perhaps on several ports of it: atomics of two
- * devices on the same lock word exclude each other on neither (but where both report
- * IBV_ATOMIC_GLOB, which none that is sold does), and memory would have to be registered
- * with each.  Main thread.
+ * Each is on a device: on a rail (rails.h), and perhaps several on one.  Main thread.
  */
 #ifndef SERVER_HOST_LISTENER_H
 #define SERVER_HOST_LISTENER_H
@@ -21,10 +18,12 @@ struct server;
 int listeners_parse(struct host *host, const char *list, struct err *err);
 /* Whether a list is well-formed. */
 int listeners_check(const char *list, struct err *err);
-/* The channel, and an id bound to each address; sets the first server's ctx and port. */
+/* The channel, and an id bound to each address; sets the first server's rails. */
 int listeners_open(struct host *host, struct err *err);
 int listeners_listen(struct host *host, struct err *err);
 void listeners_close(struct host *host);
+/* Those whose device is lost. */
+void listeners_close_lost(struct host *host);
 /* "192.0.2.10:7480, [2001:db8::1]:7480" */
 const char *listeners_text(const struct host *host, char *buf, size_t buf_bytes);
 

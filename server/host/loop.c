@@ -15,6 +15,7 @@
 #include "server/host/conns.h"
 #include "server/host/host.h"
 #include "server/host/listener.h"
+#include "server/host/rails.h"
 #include "server/host/revoke.h"
 #include "server/platform/sd_notify.h"
 #include "server/host/device_events.h"
@@ -23,7 +24,22 @@
 #include "server/worker/context.h"
 #include "server/worker/worker.h"
 
-/* False: the device was taken away, which waits for kvd's end. */
+/* The device of a listener was taken away, which waits until kvd has nothing of it.  False: it was
+ * the first. */
+static bool on_removal(struct host *h, const struct rdma_cm_id *id)
+{
+	struct server *s = h->servers;
+	const struct rail *r = rails_find(s, id->verbs);
+
+	if (r && r->number) {
+		rails_lose(h, r->number, "it was taken away");
+		return true;
+	}
+	log_error("%s was taken away: kvd ends", rail_name(&s->rails[0]));
+	return false;
+}
+
+/* False: kvd ends. */
 static bool on_cm_event(struct host *h)
 {
 	const struct server *s = h->servers;
@@ -45,10 +61,8 @@ static bool on_cm_event(struct host *h)
 			s->verbs->disconnect(e->id);
 			/* fall through */
 		default:
-			if (e->event == RDMA_CM_EVENT_DEVICE_REMOVAL && !c) {
-				log_error("%s was taken away: kvd ends", s->ctx->device->name);
-				go_on = false;
-			}
+			if (e->event == RDMA_CM_EVENT_DEVICE_REMOVAL && !c)
+				go_on &= on_removal(h, e->id);
 			log_debug("%s: %s", c ? conn_peer(c) : "listener",
 				  link_event_words(e, words, sizeof words));
 			if (c && e->event != RDMA_CM_EVENT_TIMEWAIT_EXIT)
@@ -140,6 +154,7 @@ int listen_run(struct host *h)
 			return -1;
 		if (fds[1].revents)
 			return -1; /* it said why */
+		listeners_close_lost(h);
 		if (fds[2].revents)
 			burial_all(h);
 		if (fds[3].revents && stop_asked(h))

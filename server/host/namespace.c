@@ -40,7 +40,7 @@ static int take_setting(struct wanted *w, char *setting, const char *text, struc
 
 static int take_text(const char *text, struct namespace_options *o, struct err *err)
 {
-	struct wanted w = { .workers = 1 };
+	struct wanted w = { .workers = 0 }; /* as many as there are devices */
 	const char *colon = strchr(text, ':');
 	char settings[TEXT_BYTES_MAX], *rest = settings, *setting;
 

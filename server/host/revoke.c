@@ -35,6 +35,16 @@ static unsigned cut_off(struct server *s)
 	return look.ended;
 }
 
+/* A bit for each rail that is lost, whose device registers nothing. */
+static unsigned lost_rails(const struct server *s)
+{
+	unsigned lost = 0;
+
+	for (unsigned i = 0; i < s->rail_count; i++)
+		lost |= (unsigned)atomic_load(&s->rails[i].is_lost) << i;
+	return lost;
+}
+
 static void change_rkeys(struct server *s)
 {
 	struct table *t = s->table;
@@ -42,7 +52,7 @@ static void change_rkeys(struct server *s)
 	struct table_keys old, new;
 	struct err err;
 
-	if (table_keys_new(t, s->pd, &new, &err)) {
+	if (table_keys_new(t, lost_rails(s), &new, &err)) {
 		log_error("the rkeys stay as they were, so what a removed user knows of them is still "
 			  "right; without a connection it is of no use to them: %s", err.text);
 		return;

@@ -82,28 +82,39 @@ static void wake_workers(void *arg)
 }
 
 /* Of the device; -1: none. */
-static int numa_node(const struct server *s)
+static int numa_node(const struct server *s, const struct rail *r)
 {
-	return affinity_node(s->verbs->soft ? NULL : s->ctx->device->name);
+	return affinity_node(s->verbs->soft ? NULL : rail_name(r));
 }
 
 static void bind_memory(const struct server *s)
 {
 	const struct table *t = s->table;
-	int node = numa_node(s);
+	int node = numa_node(s, &s->rails[0]);
 
 	if (affinity_bind(node, t->base, t->bytes) &&
 	    affinity_bind(node, (void *)t->locks, t->locks_bytes))
-		log_info("memory and workers on NUMA node %d, the device's", node);
+		log_info("memory on NUMA node %d, the device's", node);
+}
+
+/* A domain on each device, and the table with it. */
+static int register_table(struct server *s, struct err *err)
+{
+	struct ibv_pd *pd[RAILS_MAX];
+
+	for (unsigned i = 0; i < s->rail_count; i++) {
+		pd[i] = s->rails[i].pd = s->verbs->alloc_pd(s->rails[i].ctx);
+		if (!pd[i])
+			return err_set_errno(err, -1, errno, "can't allocate a protection domain of %s",
+					     rail_name(&s->rails[i]));
+	}
+	return table_register(s->table, pd, s->rail_count, err);
 }
 
 static int make_table(struct server *s, struct err *err)
 {
 	int rc;
 
-	s->pd = s->verbs->alloc_pd(s->ctx);
-	if (!s->pd)
-		return err_set_errno(err, -1, errno, "can't allocate a protection domain");
 	if (table_new(s->verbs, s->options->memory_bytes, s->worker_count, &s->table, err))
 		return -1;
 	if (s->membership)
@@ -111,7 +122,7 @@ static int make_table(struct server *s, struct err *err)
 	if (s->options->wipe)
 		region_set_wipe(s->table->region);
 	bind_memory(s);
-	if (table_register(s->table, s->pd, err) || store_new(s->table, &s->store, err))
+	if (register_table(s, err) || store_new(s->table, &s->store, err))
 		return -1;
 	server_tell_rkeys(s);
 	s->store->wake = wake_workers;
@@ -143,9 +154,10 @@ static void fence(void *server, uint64_t connection)
 
 static int make_locker(struct server *s, struct err *err)
 {
+	const struct rail *r = &s->rails[0];
 	const struct locker_config config = {
-		.loopback = { .verbs = s->verbs, .ctx = s->ctx, .pd = s->pd,
-			      .port = s->port, .addr = s->addr, .locks = s->table->locks,
+		.loopback = { .verbs = s->verbs, .ctx = r->ctx, .pd = r->pd,
+			      .port = r->port, .addr = s->addr, .locks = s->table->locks,
 			      .rkey = s->table->own_locks_mr->rkey },
 		.stripes = s->table->stripes,
 		.lease_ns = (uint64_t)s->options->lease_ms * 1000000,
@@ -180,21 +192,26 @@ static int make_gate(struct server *s, struct err *err)
 
 void server_tell_rkeys(struct server *s)
 {
-	gate_set_rkeys(s->gate, s->table->mr->rkey,
-		       s->limits.atomics ? s->table->locks_mr->rkey : 0);
+	struct gate_rkeys rkeys = { .lock = 0 };
+
+	for (unsigned i = 0; i < s->rail_count; i++)
+		rkeys.table[i] = s->table->mr[i]->rkey;
+	if (s->rails[0].limits.atomics)
+		rkeys.lock = s->table->locks_mr->rkey;
+	gate_set_rkeys(s->gate, &rkeys);
 }
 
 /* --connections, or as many as the device has room for. */
 static unsigned connections_of(const struct server *s)
 {
-	unsigned fit = worker_conns_fit(s) * s->worker_count;
+	unsigned fit = worker_conns_fit(s);
 
 	if (s->options->connections)
 		return (unsigned)s->options->connections;
 	if (fit >= CONNECTIONS_DEFAULT)
 		return CONNECTIONS_DEFAULT;
-	log_info("connections at the most: %u, as the completion queues of %s have %u entries (more "
-		 "--workers have more of them)", fit, s->ctx->device->name, s->limits.cqe_max);
+	log_info("connections at the most: %u, as the device's completion queues have no more entries "
+		 "(more --workers have more of them)", fit);
 	return fit;
 }
 
@@ -208,9 +225,28 @@ static int open_data(struct server *s, struct err *err)
 	return durable_open(&o, store_durable_clock(s->store), &s->durable, err);
 }
 
+/* Each device has one at the least. */
+static int count_workers(struct server *s, struct err *err)
+{
+	unsigned asked = (unsigned)s->options->workers, n = asked;
+
+	if (!asked)
+		n = *s->name ? 1 : default_workers();
+	if (!asked && n < s->rail_count)
+		n = s->rail_count;
+	s->worker_count = n;
+	if (n >= s->rail_count)
+		return 0;
+	return err_set(err, -1, "%s%s%s%u worker%s for %u RDMA devices: each device has one of its own at "
+		       "the least: raise workers to %u, or leave it out", *s->name ? "--namespace " : "--workers: ",
+		       s->name, *s->name ? ": " : "", n, n == 1 ? "" : "s", s->rail_count,
+		       s->rail_count);
+}
+
 int server_new(struct server *s, struct err *err)
 {
-	s->worker_count = s->options->workers ? (unsigned)s->options->workers : default_workers();
+	if (count_workers(s, err))
+		return -1;
 	s->worker_first = s->host->worker_count;
 	s->poll = (enum poll_policy)s->options->poll;
 	s->connections_max = connections_of(s);
@@ -237,7 +273,7 @@ int server_new(struct server *s, struct err *err)
 			return -1;
 		s->commands.of[s->commands.count++] = worker_commands(s->worker[i]);
 	}
-	return s->limits.atomics ? make_locker(s, err) : 0;
+	return s->rails[0].limits.atomics ? make_locker(s, err) : 0;
 }
 
 /* A signal to end: they are blocked, and read by listen_run() only. */
@@ -268,15 +304,15 @@ int server_load(struct server *s, struct err *err)
 
 int server_start(struct server *s, struct err *err)
 {
-	int node = numa_node(s);
 	char where[128];
 
 	for (unsigned i = 0; i < s->worker_count; i++) {
 		if (worker_start(s->worker[i], err))
 			return -1;
-		affinity_pin(worker_thread(s->worker[i]), node, s->worker_first + i,
+		const struct rail *r = worker_rail(s->worker[i]);
+		affinity_pin(worker_thread(s->worker[i]), numa_node(s, r), s->worker_first + i,
 			     s->host->worker_count, where, sizeof where);
-		log_debug("worker %u runs on %s", i, where);
+		log_debug("worker %u, of %s, runs on %s", i, rail_name(r), where);
 	}
 	return 0;
 }
@@ -305,8 +341,9 @@ void server_delete(struct server *s)
 	news_delete(&s->news);
 	store_delete(&s->store);
 	table_delete(&s->table);
-	if (s->pd)
-		s->verbs->dealloc_pd(s->pd);
+	for (unsigned i = 0; i < s->rail_count; i++)
+		if (s->rails[i].pd)
+			s->verbs->dealloc_pd(s->rails[i].pd);
 	gate_delete(&s->gate);
 	free(s->data_dir);
 	pthread_mutex_destroy(&s->conns_lock);

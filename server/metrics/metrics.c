@@ -86,7 +86,7 @@ static void add_build(FILE *f, const struct server *s)
 {
 	head(f, "kvd_build_info", "gauge", "Version and RDMA device of this kvd; always 1.");
 	fprintf(f, "kvd_build_info{version=\"%s\",device=\"", PACKAGE_VERSION);
-	label(f, s->ctx->device->name);
+	label(f, rail_name(&s->rails[0]));
 	fprintf(f, "\",software_device=\"%s\"} 1\n", s->verbs->soft ? "true" : "false");
 }
 
@@ -423,7 +423,7 @@ static void add_counters(FILE *f, const char *device, unsigned port, const char 
 /* RNR and retry counts of the port are among them, where the device has such. */
 static void add_device(FILE *f, const struct server *s)
 {
-	const char *device = s->ctx->device->name;
+	const char *device = rail_name(&s->rails[0]);
 
 	head(f, "kvd_port_counter", "untyped",
 	     "Counters of the RDMA device's ports, of all that use it, as the kernel has them.");

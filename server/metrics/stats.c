@@ -172,6 +172,6 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	    PACKAGE_VERSION, (double)(clock_ns() - s->start_ns) / 1e9,
 	    (double)u.ru_utime.tv_sec + (double)u.ru_stime.tv_sec +
 		    (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
-	    s->worker_count, s->ctx->device->name, s->verbs->soft ? "true" : "false");
+	    s->worker_count, rail_name(&s->rails[0]), s->verbs->soft ? "true" : "false");
 	return o.used;
 }

@@ -118,18 +118,21 @@ void table_keys_delete(struct table *t, struct table_keys *keys)
 {
 	if (keys->locks_mr)
 		t->verbs->dereg_mr(keys->locks_mr);
-	if (keys->mr)
-		t->verbs->dereg_mr(keys->mr);
+	for (unsigned i = 0; i < RAILS_MAX; i++)
+		if (keys->mr[i])
+			t->verbs->dereg_mr(keys->mr[i]);
 }
 
 static void unregister(struct table *t)
 {
-	struct table_keys keys = { t->mr, t->locks_mr };
+	struct table_keys keys = { .locks_mr = t->locks_mr };
 
+	memcpy(keys.mr, t->mr, sizeof keys.mr);
 	table_keys_delete(t, &keys);
 	if (t->own_locks_mr)
 		t->verbs->dereg_mr(t->own_locks_mr);
-	t->own_locks_mr = t->locks_mr = t->mr = NULL;
+	memset(t->mr, 0, sizeof t->mr);
+	t->own_locks_mr = t->locks_mr = NULL;
 }
 
 void table_delete(struct table **table)
@@ -168,36 +171,51 @@ static int explain_reg(struct err *err, int errno_value, const char *what, uint6
 #define LOCKS_ACCESS                                                                        \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-int table_keys_new(struct table *t, struct ibv_pd *pd, struct table_keys *keys, struct err *err)
+int table_keys_new(struct table *t, unsigned lost, struct table_keys *keys, struct err *err)
 {
-	keys->mr = t->verbs->reg_mr(pd, t->base, t->bytes,
-				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	if (!keys->mr)
-		return explain_reg(err, errno, "table", t->bytes);
-	keys->locks_mr = t->verbs->reg_mr(pd, (void *)t->locks, t->locks_bytes, LOCKS_ACCESS);
+	*keys = (struct table_keys){ .locks_mr = NULL };
+	for (unsigned i = 0; i < t->pd_count; i++) {
+		if (lost >> i & 1)
+			continue;
+		keys->mr[i] = t->verbs->reg_mr(t->pd[i], t->base, t->bytes,
+					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+		if (!keys->mr[i]) {
+			explain_reg(err, errno, "table", t->bytes);
+			goto fail;
+		}
+	}
+	keys->locks_mr = t->verbs->reg_mr(t->pd[0], (void *)t->locks, t->locks_bytes, LOCKS_ACCESS);
 	if (keys->locks_mr)
 		return 0;
 	explain_reg(err, errno, "locks", t->locks_bytes);
-	t->verbs->dereg_mr(keys->mr);
+fail:
+	table_keys_delete(t, keys);
 	return -1;
 }
 
 void table_keys_swap(struct table *t, const struct table_keys *keys, struct table_keys *old)
 {
-	*old = (struct table_keys){ t->mr, t->locks_mr };
-	t->mr = keys->mr;
+	*old = (struct table_keys){ .locks_mr = t->locks_mr };
 	t->locks_mr = keys->locks_mr;
-	atomic_store(&t->lkey, t->mr->lkey);
+	for (unsigned i = 0; i < t->pd_count; i++) {
+		if (!keys->mr[i])
+			continue;
+		old->mr[i] = t->mr[i];
+		t->mr[i] = keys->mr[i];
+		atomic_store(&t->lkey[i], t->mr[i]->lkey);
+	}
 }
 
-int table_register(struct table *t, struct ibv_pd *pd, struct err *err)
+int table_register(struct table *t, struct ibv_pd *const *pd, unsigned pd_count, struct err *err)
 {
 	struct table_keys keys, none;
 
-	if (table_keys_new(t, pd, &keys, err))
+	memcpy(t->pd, pd, pd_count * sizeof pd[0]);
+	t->pd_count = pd_count;
+	if (table_keys_new(t, 0, &keys, err))
 		return -1;
 	table_keys_swap(t, &keys, &none);
-	t->own_locks_mr = t->verbs->reg_mr(pd, (void *)t->locks, t->locks_bytes, LOCKS_ACCESS);
+	t->own_locks_mr = t->verbs->reg_mr(t->pd[0], (void *)t->locks, t->locks_bytes, LOCKS_ACCESS);
 	if (!t->own_locks_mr) {
 		explain_reg(err, errno, "locks", t->locks_bytes);
 		unregister(t);

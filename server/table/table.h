@@ -11,6 +11,7 @@
 
 #include "common/err.h"
 #include "common/layout.h"
+#include "common/rails.h"
 #include "common/verbs/verbs.h"
 #include "server/table/region.h"
 #include "server/table/slab.h"
@@ -47,16 +48,20 @@ struct table {
 	struct region *region;
 	struct slabs *slabs; /* of items */
 
+	/* The protection domains it is registered with, one of each device that is served.  The locks
+	 * are with the first only. */
+	struct ibv_pd *pd[RAILS_MAX];
+	unsigned pd_count;
 	/* What peers use; replaced by the main thread when a user is revoked (host/revoke.h). */
-	struct ibv_mr *mr;
+	struct ibv_mr *mr[RAILS_MAX];
 	struct ibv_mr *locks_mr;
-	_Atomic uint32_t lkey; /* of mr, for workers */
+	_Atomic uint32_t lkey[RAILS_MAX]; /* of mr, for workers */
 	/* kvd's own way to the locks: its rkey is never given out. */
 	struct ibv_mr *own_locks_mr;
 };
 
 struct table_keys {
-	struct ibv_mr *mr, *locks_mr;
+	struct ibv_mr *mr[RAILS_MAX], *locks_mr;
 };
 
 #define TABLE_BYTES_MIN (16ull << 20)
@@ -66,13 +71,15 @@ int table_new(const struct verbs *v, uint64_t bytes, unsigned workers, struct ta
 	      struct err *err);
 void table_delete(struct table **table);
 
-/* Registers both regions.  0, or -1 after setting err. */
-int table_register(struct table *table, struct ibv_pd *pd, struct err *err);
-
-/* Other rkeys: _new registers both regions once more, _swap puts these in the place of the
- * old ones, _delete takes those away.  A peer that still uses them loses its queue pair. */
-int table_keys_new(struct table *table, struct ibv_pd *pd, struct table_keys *keys,
+/* Registers the table with each domain, and the locks with the first.  0, or -1 after setting
+ * err. */
+int table_register(struct table *table, struct ibv_pd *const *pd, unsigned pd_count,
 		   struct err *err);
+
+/* Other rkeys: _new registers all of it once more, but with the domains whose bit is in `lost`;
+ * _swap puts these in the place of the old ones, _delete takes those away.  A peer that still uses
+ * them loses its queue pair. */
+int table_keys_new(struct table *table, unsigned lost, struct table_keys *keys, struct err *err);
 void table_keys_swap(struct table *table, const struct table_keys *keys, struct table_keys *old);
 void table_keys_delete(struct table *table, struct table_keys *keys);
 

@@ -15,10 +15,10 @@
 
 #include "common/addr.h"
 #include "common/rdma/device.h"
-#include "common/rdma/link.h"
 #include "common/auth/space.h"
 #include "common/wire.h"
 #include "server/worker/commands.h"
+#include "server/worker/rail.h"
 
 enum poll_policy { POLL_ADAPTIVE, POLL_BUSY, POLL_EVENT };
 
@@ -81,11 +81,9 @@ struct server {
 	struct addr addr;
 	struct device device;
 	const struct verbs *verbs;
-	struct link_limits limits;
 
-	struct ibv_context *ctx; /* the listener's */
-	uint8_t port;
-	struct ibv_pd *pd;
+	struct rail rails[RAILS_MAX]; /* the first is that of `addr`, and of the locks */
+	unsigned rail_count;
 	struct table *table;
 	struct store *store;
 	char *data_dir;          /* of a namespace with a name, where durable */

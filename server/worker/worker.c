@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,22 +323,40 @@ static void *run(void *arg)
 
 /* ---------------------------------------------------------- start and stop */
 
-static uint32_t rx_count_of(const struct server *s)
+static uint32_t rx_count_of(const struct rail *r)
 {
-	return RX_COUNT < s->limits.srq_wr_max ? RX_COUNT : s->limits.srq_wr_max;
+	return RX_COUNT < r->limits.srq_wr_max ? RX_COUNT : r->limits.srq_wr_max;
 }
 
 /* Places for sends in the longest completion queue that the device has. */
-static uint32_t places_most(const struct server *s)
+static uint32_t places_most(const struct rail *r)
 {
-	uint32_t rx_count = rx_count_of(s);
+	uint32_t rx_count = rx_count_of(r);
 
-	return s->limits.cqe_max > rx_count ? s->limits.cqe_max - rx_count : 0;
+	return r->limits.cqe_max > rx_count ? r->limits.cqe_max - rx_count : 0;
+}
+
+/* Of one worker. */
+static unsigned conns_fit(const struct rail *r)
+{
+	return places_most(r) / sendq_depth(CREDITS_ORDINARY);
+}
+
+/* Worker w is of rail w mod rails. */
+static unsigned workers_of(const struct server *s, const struct rail *r)
+{
+	return (s->worker_count + s->rail_count - 1 - r->number) / s->rail_count;
 }
 
 unsigned worker_conns_fit(const struct server *s)
 {
-	return places_most(s) / sendq_depth(CREDITS_ORDINARY);
+	unsigned least = UINT_MAX;
+
+	for (unsigned i = 0; i < s->rail_count; i++) {
+		unsigned fit = conns_fit(&s->rails[i]) * workers_of(s, &s->rails[i]);
+		least = fit < least ? fit : least;
+	}
+	return least;
 }
 
 /*
@@ -351,19 +370,22 @@ unsigned worker_conns_fit(const struct server *s)
 static int size_queues(struct worker *w, struct err *err)
 {
 	const struct server *s = w->server;
-	unsigned conns = (s->connections_max + s->worker_count - 1) / s->worker_count;
+	const struct rail *r = w->rail;
+	unsigned workers = workers_of(s, r); /* all connections may come by one device */
+	unsigned conns = (s->connections_max + workers - 1) / workers;
 	uint64_t want = (uint64_t)conns * sendq_depth(CREDITS_MAX);
-	unsigned fit = worker_conns_fit(s);
+	unsigned fit = conns_fit(r);
 
-	w->queues.places = (uint32_t)(want < places_most(s) ? want : places_most(s));
+	w->queues.places = (uint32_t)(want < places_most(r) ? want : places_most(r));
 	if (conns <= fit)
 		return 0;
 	return err_set(err, -1, "%s%s%s--connections %u, with %u worker%s: the longest completion queue "
 		       "of %s has %u entries, which is enough for %u connections a worker: lower "
 		       "--connections to %u, or raise --workers to %u", *s->name ? "namespace " : "",
 		       s->name, *s->name ? ": " : "", s->connections_max, s->worker_count,
-		       s->worker_count == 1 ? "" : "s", s->ctx->device->name, s->limits.cqe_max, fit,
-		       fit * s->worker_count, fit ? (s->connections_max + fit - 1) / fit : 0);
+		       s->worker_count == 1 ? "" : "s", rail_name(r), r->limits.cqe_max, fit,
+		       fit * workers,
+		       fit ? (s->connections_max + fit - 1) / fit * s->rail_count : 0);
 }
 
 static int new_queues(struct worker *w, struct err *err)
@@ -378,15 +400,15 @@ static int new_queues(struct worker *w, struct err *err)
 	if (size_queues(w, err))
 		return -1;
 	cqe = q->rx_count + q->places;
-	q->channel = v->create_comp_channel(s->ctx);
+	q->channel = v->create_comp_channel(w->rail->ctx);
 	/* A bell without an event must not block a worker. */
 	if (!q->channel || fcntl(q->channel->fd, F_SETFL, O_NONBLOCK))
 		return err_set_errno(err, -1, errno, "can't create a completion channel");
-	q->cq = v->create_cq(s->ctx, (int)cqe, w, q->channel, 0);
+	q->cq = v->create_cq(w->rail->ctx, (int)cqe, w, q->channel, 0);
 	if (!q->cq)
 		return err_set_errno(err, -1, errno, "can't create a completion queue of %u entries",
 				     cqe);
-	q->srq = v->create_srq(s->pd, &srq);
+	q->srq = v->create_srq(w->rail->pd, &srq);
 	if (!q->srq)
 		return err_set_errno(err, -1, errno, "can't create a shared receive queue of %u entries",
 				     q->rx_count);
@@ -404,7 +426,7 @@ static int new_buffers(struct worker *w, struct err *err)
 		w->memory = NULL;
 		return err_set_errno(err, -1, errno, "can't get memory for message buffers");
 	}
-	w->mr = w->server->verbs->reg_mr(w->server->pd, w->memory, w->memory_bytes,
+	w->mr = w->server->verbs->reg_mr(w->rail->pd, w->memory, w->memory_bytes,
 					 IBV_ACCESS_LOCAL_WRITE);
 	if (!w->mr)
 		return err_set_errno(err, -1, errno,
@@ -429,7 +451,7 @@ static void wake_for_commit(void *worker)
 static int new_parts(struct worker *w)
 {
 	struct server *s = w->server;
-	const struct request_parts parts = { .server = s, .store = &w->store, .tx = &w->tx,
+	const struct request_parts parts = { .server = s, .rail = w->rail, .store = &w->store, .tx = &w->tx,
 					  .owed = &w->owed, .timings = &w->timings,
 					  .stats = &w->stats,
 					  .rewrites = &w->rewrites };
@@ -459,7 +481,8 @@ int worker_new(struct server *s, unsigned id, struct worker **worker, struct err
 	w->server = s;
 	w->id = id;
 	w->queues.number = s->worker_first + id;
-	w->queues.rx_count = rx_count_of(s);
+	w->rail = &s->rails[id % s->rail_count];
+	w->queues.rx_count = rx_count_of(w->rail);
 	int rc = commands_init(&w->commands);
 	if (rc)
 		return err_set_errno(err, -1, rc, "eventfd");
@@ -537,6 +560,11 @@ void worker_delete(struct worker **worker)
 const struct worker_queues *worker_queues(const struct worker *w)
 {
 	return &w->queues;
+}
+
+struct rail *worker_rail(const struct worker *w)
+{
+	return w->rail;
 }
 
 struct commands *worker_commands(struct worker *w)

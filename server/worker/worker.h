@@ -15,6 +15,7 @@
 
 struct commands;
 struct conn_set;
+struct rail;
 struct server;
 struct store_worker;
 struct timing;
@@ -50,12 +51,13 @@ void worker_stop(struct worker *worker);
 /* After every connection was destroyed. */
 void worker_delete(struct worker **worker);
 
-/* How many connections of ordinary depth the longest completion queue of the device has places
- * for; of one worker.  The rest of them may be refused. */
+/* How many connections of ordinary depth the longest completion queues that the devices have offer
+ * places for, by whichever device they come; of all workers. */
 unsigned worker_conns_fit(const struct server *server);
 
-/* They stay as they are. */
+/* These stay as they are. */
 const struct worker_queues *worker_queues(const struct worker *worker);
+struct rail *worker_rail(const struct worker *worker);
 
 /* What other threads may use of it. */
 struct commands *worker_commands(struct worker *worker);

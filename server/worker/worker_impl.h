@@ -31,11 +31,13 @@
 #include "server/worker/stats.h"
 #include "server/worker/timing.h"
 
+struct rail;
 struct server;
 struct worker_guest; /* worker.h */
 
 struct worker {
 	struct server *server;
+	struct rail *rail; /* whose device has its queues */
 	unsigned id;
 	pthread_t thread;
 	struct store_worker store;

@@ -119,7 +119,7 @@ static size_t stats(const struct server *s, char *buf, size_t buf_bytes)
 
 static void start(void)
 {
-	const struct request_parts parts = { .server = &server, .store = &worker.store,
+	const struct request_parts parts = { .server = &server, .rail = &server.rails[0], .store = &worker.store,
 					  .tx = &worker.tx, .owed = &worker.owed,
 					  .timings = &worker.timings, .stats = &worker.stats,
 					  .rewrites = &worker.rewrites };
@@ -128,9 +128,9 @@ static void start(void)
 	log_open("fuzz", LOG_LEVEL_ERROR);
 	server.verbs = &verbs_none;
 	server.hooks = (struct server_hooks){ .knows = knows, .stats = stats };
-	server.limits = (struct link_limits){ .message_bytes_max = 1 << 20, .atomics = true };
+	server.rails[0].limits = (struct link_limits){ .message_bytes_max = 1 << 20, .atomics = true };
 	context.device = calloc(1, sizeof *context.device);
-	server.ctx = &context;
+	server.rails[0].ctx = &context;
 	FUZZ_CHECK(context.device &&
 		   gate_new(&(struct gate_config){ .is_local = true }, &server.gate, &err) == 0);
 	server.fates = fates_new();

@@ -272,7 +272,7 @@ static uint64_t left_ms(const struct store *s, const struct durable_record *d)
 static void put_item(struct link_writer *m, const struct store *s, const struct durable_record *d,
 		     uint32_t inline_max)
 {
-	struct link_place place = { (uintptr_t)d->value, s->table->mr ? s->table->mr->rkey : 0,
+	struct link_place place = { (uintptr_t)d->value, s->table->mr[0] ? s->table->mr[0]->rkey : 0,
 				    (uint32_t)d->value_bytes, 0 };
 	struct link_item item = { .key_bytes = (uint16_t)d->key_bytes, .version = d->version,
 				  .left_ms = left_ms(s, d), .client_flags = d->with.flags,

@@ -78,22 +78,28 @@ static struct wire_welcome welcome_of(const struct server *s, const struct conn 
 	};
 }
 
-/* What remote rights its user's role gives it.  In a cluster a lock is of a reign. */
+/* In a cluster a lock is of a reign. */
+static bool may_lock(const struct server *s, const struct conn *c)
+{
+	return c->handshake.user.role >= ROLE_WRITE && s->rails[0].limits.atomics &&
+	       (!s->membership || c->sendq.reign);
+}
+
+/* What remote rights its user's role gives it.  Lock words are changed by atomics of the first
+ * device, and no other's: who came by another one asks the locker. */
 static int rights_of(const struct server *s, const struct conn *c)
 {
-	enum role role = c->handshake.user.role;
-	int rights = role >= ROLE_READ ? IBV_ACCESS_REMOTE_READ : 0;
-	bool may_lock = role >= ROLE_WRITE && s->limits.atomics && (!s->membership || c->sendq.reign);
+	int rights = c->handshake.user.role >= ROLE_READ ? IBV_ACCESS_REMOTE_READ : 0;
 
-	return may_lock ? rights | IBV_ACCESS_REMOTE_ATOMIC : rights;
+	return may_lock(s, c) && !c->handshake.rail ? rights | IBV_ACCESS_REMOTE_ATOMIC : rights;
 }
 
 /* Who has proved nothing has no id: none could be used up from outside. */
 static bool give_id(struct server *s, struct conn *c, const struct wire_request *hello)
 {
-	enum locker_role role = !(rights_of(s, c) & IBV_ACCESS_REMOTE_ATOMIC)
-					? LOCKER_NONE
-					: hello->value_rkey ? LOCKER_HOLDS : LOCKER_WRITES;
+	enum locker_role role = !may_lock(s, c)	    ? LOCKER_NONE
+				: hello->value_rkey ? LOCKER_HOLDS
+						    : LOCKER_WRITES;
 	uint64_t id = s->locker ? locker_born(s->locker, c->lock_note, c->number, role)
 				: atomic_fetch_add(&s->last_id, 1) + 1;
 

@@ -4,6 +4,7 @@
 #define SERVER_WORKER_REQUEST_PARTS_H
 
 struct owed_list;
+struct rail;
 struct rewrites;
 struct server;
 struct store_worker;
@@ -14,6 +15,7 @@ struct worker_stats;
 /* What those use of their worker who answer later than they are asked. */
 struct request_parts {
 	const struct server *server;
+	const struct rail *rail;
 	struct store_worker *store;
 	struct tx *tx;
 	struct owed_list *owed;

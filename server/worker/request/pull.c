@@ -181,14 +181,14 @@ static bool post_chunk(struct pulls *s, struct pull *p)
 {
 	struct sendq *c = p->to;
 	struct wire_segment *from = &p->segment[p->first];
-	uint64_t max = s->parts.server->limits.message_bytes_max;
+	uint64_t max = s->parts.rail->limits.message_bytes_max;
 	uint64_t bytes = max < CHUNK_BYTES_MAX ? max : CHUNK_BYTES_MAX;
 	struct ibv_send_wr *bad;
 
 	bytes = from->bytes < bytes ? from->bytes : bytes;
 	struct ibv_sge sge = { .addr = (uintptr_t)(value_of(p) + p->posted),
 			       .length = (uint32_t)bytes,
-			       .lkey = atomic_load(&s->parts.server->table->lkey) };
+			       .lkey = atomic_load(&s->parts.server->table->lkey[s->parts.rail->number]) };
 	struct ibv_send_wr wr = {
 		.wr_id = wr_pack(p, WR_PULL, c->unsignaled + 1),
 		.sg_list = &sge,

@@ -404,6 +404,7 @@ static void test_unlock_on_a_broken_connection(void **state)
 	(void)state;
 	end->words[3] = TOKEN;
 	end->delay = 1;
+	e->table.welcome.lock_rkey = 1;
 	stripe_release(e, 3, TOKEN);
 	assert_int_equal(end->words[3], 0);
 	assert_int_equal(ops_detached(e), 1);

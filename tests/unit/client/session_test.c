@@ -201,6 +201,7 @@ static void test_nothing_is_left_in_flight_for_the_next_connection(void **state)
 
 	(void)state;
 	end->delay = 10;
+	e->table.welcome.lock_rkey = 1;
 	stripe_release(e, 3, TOKEN);
 	new_change(&tag);
 	assert_int_equal(e->in_flight, 2);
@@ -220,6 +221,7 @@ static void test_alone(void **state)
 	(void)state;
 	end->words[3] = TOKEN;
 	end->delay = 1;
+	e->table.welcome.lock_rkey = 1;
 	stripe_release(e, 3, TOKEN); /* nobody waits for it */
 	assert_int_equal(session_alone(&end->session), 0);
 	assert_int_equal(end->words[3], 0);

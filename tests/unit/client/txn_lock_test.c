@@ -158,6 +158,43 @@ static void test_locks_that_others_hold(void **state)
 	assert_int_equal(kvd_unlock(&lock), KVD_OK);
 }
 
+/* By another device than the first of kvd's: it has no right to the words, and asks. */
+static void test_locks_that_are_asked(void **state)
+{
+	static const struct kvd_key key = { "a", 1 };
+	kvd_lock_t *lock;
+	uint8_t value[8];
+	uint64_t version;
+	size_t bytes;
+
+	(void)state;
+	e->table.welcome.lock_rkey = 0;
+	assert_int_equal(kvd_lock(s, &key, 1, 0, &lock), KVD_OK);
+	assert_int_equal(end->asked.op, WIRE_LOCK);
+	assert_int_equal(end->asked.ttl_ms, 1);
+	assert_true(end->asked.token != 0);
+	assert_int_equal(kvd_lock_check(lock), KVD_OK);
+	assert_int_equal(end->asked.op, WIRE_LOCK);
+	assert_int_equal(end->asked.ttl_ms, 0);
+	answer.status = WIRE_EBUSY;
+	assert_int_equal(kvd_lock_check(lock), KVD_ELOST);
+	must_say("broke the lock by changing its word");
+	answer.status = WIRE_OK;
+	assert_int_equal(kvd_unlock(&lock), KVD_OK);
+	assert_int_equal(end->asked.op, WIRE_UNLOCK);
+	kvd_ping(s, &version); /* its answer */
+	assert_int_equal(kvd_lock_get(s, "a", 1, 20, value, sizeof value, &bytes, NULL, &lock),
+			 KVD_NOT_FOUND);
+	assert_int_equal(end->asked.op, WIRE_LOCK);
+	assert_non_null(lock);
+	kvd_unlock(&lock);
+	kvd_ping(s, &version);
+	answer.status = WIRE_EBUSY;
+	assert_int_equal(kvd_lock(s, &key, 1, 0, &lock), KVD_EBUSY);
+	assert_null(lock);
+	assert_int_equal(taken(), 0); /* no word was swapped by the client */
+}
+
 static void test_locks_that_there_are_none(void **state)
 {
 	static struct kvd_key keys[KVD_LOCK_KEYS_MAX + 1];
@@ -170,6 +207,7 @@ static void test_locks_that_there_are_none(void **state)
 	assert_int_equal(kvd_lock(s, keys, COUNT(keys), 0, &lock), KVD_EINVAL);
 	must_say("a lock takes 1 to");
 	e->table.welcome.lock_rkey = 0;
+	answer.status = WIRE_EUNSUPPORTED;
 	assert_int_equal(kvd_lock(s, keys, 1, 0, &lock), KVD_EDEVICE);
 	must_say("kvd at here has no locks: its device has no atomic operations");
 	e->table.welcome.role = ROLE_READ;
@@ -239,6 +277,7 @@ int main(void)
 		TEST(test_txn_has_limits),
 		TEST(test_locks),
 		TEST(test_locks_that_others_hold),
+		TEST(test_locks_that_are_asked),
 		TEST(test_locks_that_there_are_none),
 		TEST(test_locks_that_are_lost),
 		TEST(test_update),

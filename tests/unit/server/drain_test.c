@@ -71,7 +71,7 @@ static void count_done(struct conn *c)
 
 static int begin(void **state)
 {
-	const struct request_parts parts = { .server = &server, .store = &worker.store,
+	const struct request_parts parts = { .server = &server, .rail = &server.rails[0], .store = &worker.store,
 					  .tx = &worker.tx, .owed = &worker.owed,
 					  .timings = &worker.timings, .stats = &worker.stats };
 
@@ -81,7 +81,7 @@ static int begin(void **state)
 	memset(&server, 0, sizeof server);
 	server.verbs = &verbs_none;
 	server.hooks.done = count_done;
-	server.limits.message_bytes_max = 1 << 20;
+	server.rails[0].limits.message_bytes_max = 1 << 20;
 	server.table = fixture.table;
 	server.store = fixture.store;
 	memset(&worker, 0, sizeof worker);

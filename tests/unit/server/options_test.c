@@ -139,7 +139,7 @@ static void test_what_was_told(void **state)
 	assert_int_equal(options.namespace_count, 2);
 	assert_string_equal(options.namespaces[0].name, "a");
 	assert_int_equal(options.namespaces[0].memory_bytes, 32 << 20);
-	assert_int_equal(options.namespaces[0].workers, 1);
+	assert_int_equal(options.namespaces[0].workers, 0); /* as many as there are devices */
 	assert_int_equal(options.namespaces[1].connections, 7);
 	assert_int_equal(options_memory_bytes(&options), 160ull << 20);
 }

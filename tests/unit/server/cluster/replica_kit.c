@@ -81,8 +81,8 @@ static void open_member(struct kit_member *m, const char *name, const struct lin
 	m->mr = m->side.device.verbs->reg_mr(m->side.pd, m->f.table->base, m->f.table->bytes,
 					     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	assert_non_null(m->mr);
-	m->f.table->mr = m->mr;
-	m->f.table->lkey = m->mr->lkey;
+	m->f.table->mr[0] = m->mr;
+	m->f.table->lkey[0] = m->mr->lkey;
 	m->other = *other;
 	m->incarnation = incarnation;
 	durable_port_init(&m->f.worker[0].port, wake, NULL);
@@ -98,7 +98,7 @@ static void close_member(struct kit_member *m)
 {
 	replica_worker_delete(&m->worker);
 	replica_delete(&m->replica);
-	m->f.table->mr = NULL;
+	m->f.table->mr[0] = NULL;
 	fixture_delete(&m->f);
 }
 

@@ -305,9 +305,9 @@ static void test_a_read_that_fails(void **state)
 	memset(value, 'v', LONG_BYTES);
 	kit_put(&a, "long", value, LONG_BYTES);
 	wrong.rkey++;
-	a.f.table->mr = &wrong;
+	a.f.table->mr[0] = &wrong;
 	replica_flush(a.worker);
-	a.f.table->mr = a.mr;
+	a.f.table->mr[0] = a.mr;
 	while (!a.side.downs || !b.side.downs)
 		kit_turn();
 	assert_int_equal(b.reads, 1);

@@ -259,8 +259,8 @@ static void open_device(struct member *m, const struct addr *addr)
 	m->mr = v->reg_mr(m->pd, m->f.table->base, m->f.table->bytes,
 			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	assert_non_null(m->mr);
-	m->f.table->mr = m->mr;
-	m->f.table->lkey = m->mr->lkey;
+	m->f.table->mr[0] = m->mr;
+	m->f.table->lkey[0] = m->mr->lkey;
 }
 
 static void open_member(struct member *m, const char *name, const struct link_key *key,
@@ -307,7 +307,7 @@ static void close_member(struct member *m)
 	}
 	replica_delete(&m->replica);
 	m->device.verbs->dereg_mr(m->mr);
-	m->f.table->mr = NULL;
+	m->f.table->mr[0] = NULL;
 	fixture_delete(&m->f);
 	m->device.verbs->dealloc_pd(m->pd);
 	m->device.verbs->destroy_id(m->id);
