@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "client/session/client.h"
+#include "client/session/device.h"
 #include "client/session/session.h"
 #include "client/session/session_impl.h"
 
