@@ -34,8 +34,7 @@ static unsigned conns_fit(const struct rail *r)
 	return places_most(r) / sendq_depth(CREDITS_ORDINARY);
 }
 
-/* Worker w is of rail w mod rails. */
-static unsigned workers_of(const struct server *s, const struct rail *r)
+unsigned queues_workers(const struct server *s, const struct rail *r)
 {
 	return (s->worker_count + s->rail_count - 1 - r->number) / s->rail_count;
 }
@@ -45,7 +44,7 @@ unsigned queues_conns_fit(const struct server *s)
 	unsigned least = UINT_MAX;
 
 	for (unsigned i = 0; i < s->rail_count; i++) {
-		unsigned fit = conns_fit(&s->rails[i]) * workers_of(s, &s->rails[i]);
+		unsigned fit = conns_fit(&s->rails[i]) * queues_workers(s, &s->rails[i]);
 		least = fit < least ? fit : least;
 	}
 	return least;
@@ -62,7 +61,7 @@ unsigned queues_conns_fit(const struct server *s)
 static int size_queues(struct worker_queues *q, const struct server *s, const struct rail *r,
 		       struct err *err)
 {
-	unsigned workers = workers_of(s, r); /* all connections may come by one device */
+	unsigned workers = queues_workers(s, r); /* all connections may come by one device */
 	unsigned conns = (s->connections_max + workers - 1) / workers;
 	uint64_t want = (uint64_t)conns * sendq_depth(CREDITS_MAX);
 	unsigned fit = conns_fit(r);

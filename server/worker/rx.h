@@ -46,6 +46,9 @@ void queues_delete(struct worker_queues *queues, const struct verbs *verbs, unsi
  * places for, by whichever device they come; of all workers. */
 unsigned queues_conns_fit(const struct server *server);
 
+/* How many of its workers are of the rail: worker w is of rail w mod rails. */
+unsigned queues_workers(const struct server *server, const struct rail *rail);
+
 struct rx {
 	struct ibv_srq *srq;
 	uint8_t *memory;
