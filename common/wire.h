@@ -119,8 +119,9 @@ enum wire_op {
 	WIRE_RELEASE = 9, /* the item that a WIRE_GET pinned was READ; version ~0: none, the answer
 			   * says that the member of a cluster serves */
 	WIRE_LOCK = 10,   /* wait for stripe `version` in kvd's queue, to hold it as `token`,
-			   * for ttl_ms at the most: then WIRE_EBUSY */
-	WIRE_UNLOCK = 11, /* `token` held stripe `version`, on which somebody waits */
+			   * for ttl_ms at the most: then WIRE_EBUSY; 0: only who holds it gets WIRE_OK */
+	WIRE_UNLOCK = 11, /* `token` held stripe `version`, on which somebody waits, or whose word
+			   * the client may not change */
 	WIRE_FATE = 12,   /* of request `value_bytes` of the former connection `version`, whose
 			   * hello had `value_checksum` and, of a cluster, was told the reign
 			   * `item_flags`; WIRE_OK: it had an effect or an answer,
@@ -281,6 +282,9 @@ static_assert(sizeof(struct wire_news) == 16, "wire");
 #define WIRE_SLOT_MASK 0x00ffu   /* which word of the bucket is `word` */
 #define WIRE_PINNED 0x0100u      /* WIRE_GET: no payload; READ the item at `word` */
 
+/* RDMA devices that a kvd serves at the most; a welcome has the keys of the one that it is sent by. */
+#define RAILS_MAX 4u
+
 struct wire_welcome {
 	uint64_t table_addr;
 	uint64_t table_bytes;
@@ -295,7 +299,7 @@ struct wire_welcome {
 	uint64_t instance; /* another after each start of kvd */
 	uint64_t hash_seed; /* of keys: see hash.h; it goes with the instance */
 	uint32_t table_rkey;
-	uint32_t lock_rkey;
+	uint32_t lock_rkey; /* 0: locks are asked for (WIRE_LOCK), if there are any */
 	uint32_t workers;
 	uint32_t credits;
 	uint32_t message_bytes_max;

@@ -25,7 +25,6 @@
 #include "common/addr.h"
 #include "common/auth/auth.h"
 #include "common/auth/file.h"
-#include "common/rails.h"
 #include "common/wire.h"
 
 struct gate;

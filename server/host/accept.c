@@ -21,6 +21,7 @@
 #include "server/access/rate_limit.h"
 #include "server/host/conns.h"
 #include "server/host/host.h"
+#include "server/host/listener.h"
 #include "server/host/rails.h"
 #include "server/host/room.h"
 #include "server/lock/locker.h"
@@ -153,6 +154,7 @@ static struct conn *new_conn(struct server *s, struct worker *w, struct rdma_cm_
 	auth_nonce(c->handshake.server_nonce);
 	c->since_ns = clock_ns();
 	addr_from(&c->peer, rdma_get_peer_addr(id));
+	c->listener = listeners_find(s->host, id);
 	c->sendq.conn = c;
 	c->sendq.peer = c->peer.text;
 	return c;

@@ -2,6 +2,8 @@
 /* The connections that there are. */
 #include "server/host/conns.h"
 
+#include <string.h>
+
 #include "server/host/host.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/context.h"
@@ -89,6 +91,15 @@ bool conns_know(struct server *s, uint64_t connection_id)
 		found = atomic_load(&c->connection_id) == connection_id;
 	pthread_mutex_unlock(&s->conns_lock);
 	return found;
+}
+
+void conns_count_by(struct server *s, unsigned *counts)
+{
+	memset(counts, 0, LISTENERS_MAX * sizeof counts[0]);
+	pthread_mutex_lock(&s->conns_lock);
+	for (const struct conn *c = s->conns; c; c = c->all_next)
+		counts[c->listener]++;
+	pthread_mutex_unlock(&s->conns_lock);
 }
 
 void conns_each(struct server *s,

@@ -25,6 +25,8 @@ void conns_add(struct server *server, struct conn *conn);
 void conns_remove(struct conn *conn);
 /* The hook: whether a connection is not yet destroyed.  Any thread. */
 bool conns_know(struct server *server, uint64_t connection_id);
+/* Of a namespace, by the listener that they came by: LISTENERS_MAX counts.  Any thread. */
+void conns_count_by(struct server *server, unsigned *counts);
 /* Each of a namespace's, with its handshake.  Main thread, or any that has conns_lock. */
 struct handshake;
 void conns_each(struct server *server,

@@ -131,10 +131,11 @@ int listeners_listen(struct host *h, struct err *err)
 
 void listeners_close(struct host *h)
 {
-	for (unsigned i = 0; i < h->listener_count; i++)
+	for (unsigned i = 0; i < h->listener_count; i++) {
 		if (h->listeners[i].id)
 			h->servers->verbs->destroy_id(h->listeners[i].id);
-	h->listener_count = 0;
+		h->listeners[i].id = NULL;
+	}
 }
 
 void listeners_close_lost(struct host *h)
@@ -148,6 +149,22 @@ void listeners_close_lost(struct host *h)
 		s->verbs->destroy_id(l->id);
 		l->id = NULL;
 	}
+}
+
+unsigned listeners_find(const struct host *h, struct rdma_cm_id *id)
+{
+	unsigned of_device = 0;
+	struct addr addr;
+
+	addr_from(&addr, rdma_get_local_addr(id));
+	for (unsigned i = h->listener_count; i-- > 0;) {
+		const struct listener *l = &h->listeners[i];
+		if (!strcmp(l->addr.text, addr.text))
+			return i;
+		if (h->servers->rails[l->rail].ctx == id->verbs)
+			of_device = i;
+	}
+	return of_device; /* introduced over TCP, an id's address is that of the other network */
 }
 
 const char *listeners_text(const struct host *h, char *buf, size_t buf_bytes)

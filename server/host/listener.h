@@ -7,6 +7,7 @@
 #ifndef SERVER_HOST_LISTENER_H
 #define SERVER_HOST_LISTENER_H
 
+#include <rdma/rdma_cma.h>
 #include <stddef.h>
 
 #include "common/err.h"
@@ -24,6 +25,8 @@ int listeners_listen(struct host *host, struct err *err);
 void listeners_close(struct host *host);
 /* Those whose device is lost. */
 void listeners_close_lost(struct host *host);
+/* Which of them, by its number, the id of a request came by. */
+unsigned listeners_find(const struct host *host, struct rdma_cm_id *id);
 /* "192.0.2.10:7480, [2001:db8::1]:7480" */
 const char *listeners_text(const struct host *host, char *buf, size_t buf_bytes);
 

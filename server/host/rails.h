@@ -10,7 +10,7 @@
 #define SERVER_HOST_RAILS_H
 
 #include "common/err.h"
-#include "server/worker/rail.h"
+#include "server/worker/context.h"
 
 struct host;
 struct listener;

@@ -34,6 +34,7 @@
 #include "server/worker/context.h"
 #include "server/worker/fate.h"
 #include "server/worker/news.h"
+#include "server/worker/rx.h"
 #include "server/worker/worker.h"
 
 /* Half the CPUs that it may use, so that clients on this machine have some. */
@@ -204,7 +205,7 @@ void server_tell_rkeys(struct server *s)
 /* --connections, or as many as the device has room for. */
 static unsigned connections_of(const struct server *s)
 {
-	unsigned fit = worker_conns_fit(s);
+	unsigned fit = queues_conns_fit(s);
 
 	if (s->options->connections)
 		return (unsigned)s->options->connections;

@@ -312,6 +312,30 @@ static void add_users(FILE *f, struct server *s)
 	      gate_seats(s->gate));
 }
 
+/* By the address that they came by. */
+static void add_addresses(FILE *f, struct server *s)
+{
+	unsigned counts[LISTENERS_MAX];
+
+	conns_count_by(s, counts);
+	head(f, "kvd_address_connections", "gauge",
+	     "Connections by the device, its port and the address that they came by.");
+	for (unsigned i = 0; i < s->host->listener_count; i++) {
+		const struct rail *r = &s->rails[s->host->listeners[i].rail];
+		fputs("kvd_address_connections{device=\"", f);
+		label(f, rail_name(r));
+		fprintf(f, "\",port=\"%u\",address=\"", r->port);
+		label(f, s->host->listeners[i].addr.text);
+		fprintf(f, "\"} %u\n", counts[i]);
+	}
+	head(f, "kvd_device_lost", "gauge", "1 if kvd serves by the device no more until it starts again.");
+	for (unsigned i = 0; i < s->rail_count; i++) {
+		fputs("kvd_device_lost{device=\"", f);
+		label(f, rail_name(&s->rails[i]));
+		fprintf(f, "\"} %d\n", (int)atomic_load(&s->rails[i].is_lost));
+	}
+}
+
 static void add_connections(FILE *f, struct server *s)
 {
 	gauge(f, "kvd_connections", "Connections that are served.", atomic_load(&s->connections));
@@ -322,6 +346,7 @@ static void add_connections(FILE *f, struct server *s)
 	counter(f, "kvd_requests_forbidden_total", "Requests that their user may not make.",
 		atomic_load(&s->forbidden));
 	add_users(f, s);
+	add_addresses(f, s);
 	counter(f, "kvd_protocol_errors_total", "Malformed requests; each ended its connection.",
 		atomic_load(&s->protocol_errors));
 	head(f, "kvd_completion_errors_total", "counter",
@@ -423,16 +448,15 @@ static void add_counters(FILE *f, const char *device, unsigned port, const char 
 /* RNR and retry counts of the port are among them, where the device has such. */
 static void add_device(FILE *f, const struct server *s)
 {
-	const char *device = rail_name(&s->rails[0]);
-
 	head(f, "kvd_port_counter", "untyped",
 	     "Counters of the RDMA device's ports, of all that use it, as the kernel has them.");
 	if (s->verbs->soft)
 		return;
-	for (unsigned port = 1; port <= 2; port++) {
-		add_counters(f, device, port, "counters");
-		add_counters(f, device, port, "hw_counters");
-	}
+	for (unsigned i = 0; i < s->rail_count; i++)
+		for (unsigned port = 1; port <= 2; port++) {
+			add_counters(f, rail_name(&s->rails[i]), port, "counters");
+			add_counters(f, rail_name(&s->rails[i]), port, "hw_counters");
+		}
 }
 
 /* ----------------------------------------------------------------- together */

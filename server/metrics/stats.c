@@ -10,6 +10,8 @@
 #include "common/clock.h"
 #include "server/access/gate.h"
 #include "server/durable/durable.h"
+#include "server/host/conns.h"
+#include "server/host/host.h"
 #include "server/host/options.h"
 #include "server/lock/locker.h"
 #include "server/store/item/expiry.h"
@@ -20,6 +22,7 @@
 #include "server/table/index.h"
 #include "server/table/table.h"
 #include "server/worker/context.h"
+#include "server/worker/rx.h"
 #include "server/worker/timing.h"
 #include "server/worker/worker.h"
 
@@ -132,6 +135,32 @@ static void add_durability(struct out *o, const struct server *s)
 	    (double)d.load_ns / 1e9);
 }
 
+/* What of it is of a rail. */
+static unsigned sum_of(const struct server *s, unsigned rail, const unsigned *counts)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s->host->listener_count; i++)
+		n += s->host->listeners[i].rail == rail ? counts[i] : 0;
+	return n;
+}
+
+static void add_rails(struct out *o, const struct server *s)
+{
+	unsigned counts[LISTENERS_MAX];
+
+	conns_count_by(&s->host->servers[s - s->host->servers], counts);
+	add(o, "\"rails\":[");
+	for (unsigned i = 0; i < s->rail_count; i++) {
+		const struct rail *r = &s->rails[i];
+		add(o, "%s{\"device\":\"%s\",\"port\":%u,\"address\":\"%s\",\"workers\":%u,"
+		       "\"connections\":%u,\"lost\":%s}", i ? "," : "", rail_name(r), r->port,
+		    r->addr.text, queues_workers(s, r), sum_of(s, i, counts),
+		    atomic_load(&r->is_lost) ? "true" : "false");
+	}
+	add(o, "],");
+}
+
 size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 {
 	struct out o = { .buf = buf, .bytes = buf_bytes };
@@ -159,6 +188,7 @@ size_t stats_json(const struct server *s, char *buf, size_t buf_bytes)
 	    (unsigned long long)atomic_load(&s->connections),
 	    (unsigned long long)atomic_load(&s->refused),
 	    (unsigned long long)atomic_load(&s->protocol_errors));
+	add_rails(&o, s);
 	add(&o, "\"security\":{\"users\":%s,\"handshakes\":%llu,\"denied\":%llu,"
 		"\"forbidden\":%llu,\"rkey_changes\":%llu,\"wrong_rights\":%llu},",
 	    gate_has_users(s->gate) ? "true" : "false",

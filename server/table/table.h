@@ -11,8 +11,8 @@
 
 #include "common/err.h"
 #include "common/layout.h"
-#include "common/rails.h"
 #include "common/verbs/verbs.h"
+#include "common/wire.h"
 #include "server/table/region.h"
 #include "server/table/slab.h"
 

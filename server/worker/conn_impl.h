@@ -27,6 +27,7 @@ struct conn {
 	struct ibv_qp *qp; /* NULL: destroyed */
 	uint32_t qp_num;
 	struct addr peer;
+	unsigned listener; /* of the host's, by which it came */
 	uint64_t number; /* of all that arrived: for the log */
 	uint32_t credits;
 	uint32_t depth; /* of its send queue: places in the completion queue that it may need */

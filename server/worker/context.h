@@ -14,11 +14,12 @@
 #include <stdint.h>
 
 #include "common/addr.h"
+#include "common/layout.h"
 #include "common/rdma/device.h"
+#include "common/rdma/link.h"
 #include "common/auth/space.h"
 #include "common/wire.h"
 #include "server/worker/commands.h"
-#include "server/worker/rail.h"
 
 enum poll_policy { POLL_ADAPTIVE, POLL_BUSY, POLL_EVENT };
 
@@ -71,6 +72,27 @@ struct membership {
 	 * good until then, which is 0 while none gets one. */
 	_Atomic uint64_t lease_until_ns, reader_until_ns;
 };
+
+/*
+ * One of the RDMA devices that kvd serves.  The table is registered with each; a worker is of
+ * one, and so are its queues, what it registers, and its connections.  The lock words are those
+ * of the first: its clients alone may change them by atomics, the others' ask the locker
+ * (doc/decisions.md, "Several devices").
+ */
+struct rail {
+	unsigned number; /* 0: the first, whose end is kvd's */
+	struct ibv_context *ctx;
+	uint8_t port;
+	struct addr addr; /* the first one that is on it */
+	struct link_limits limits;
+	struct ibv_pd *pd; /* the namespace's own */
+	atomic_bool is_lost; /* for good: nobody comes by it any more.  Set by any thread */
+};
+
+static inline const char *rail_name(const struct rail *rail)
+{
+	return rail->ctx->device->name;
+}
 
 struct server {
 	struct host *host;

@@ -2,7 +2,7 @@
 /*
  * rx.h -- a worker's queues, and the buffers that messages come to.
  *
- * Its thread, all of the functions.
+ * Its thread, all of the functions, but those that make and end the queues.
  */
 #ifndef SERVER_WORKER_RX_H
 #define SERVER_WORKER_RX_H
@@ -27,6 +27,27 @@ struct worker_queues {
 	uint32_t rx_count;   /* receives, at the most */
 	uint32_t places;     /* in cq, for sends: a connection takes as many as it can post */
 };
+
+#define RX_COUNT_MAX 1024u
+
+struct err;
+struct rail;
+struct server;
+struct verbs;
+struct worker;
+
+/* On the rail's device.  0, or -1 after setting err; they are to be deleted then too. */
+int queues_new(struct worker_queues *queues, struct worker *worker, const struct server *server,
+	       const struct rail *rail, struct err *err);
+/* events: that were taken and not acknowledged. */
+void queues_delete(struct worker_queues *queues, const struct verbs *verbs, unsigned events);
+
+/* How many connections of ordinary depth the longest completion queues that the devices have offer
+ * places for, by whichever device they come; of all workers. */
+unsigned queues_conns_fit(const struct server *server);
+
+/* How many of its workers are of the rail: worker w is of rail w mod rails. */
+unsigned queues_workers(const struct server *server, const struct rail *rail);
 
 struct rx {
 	struct ibv_srq *srq;

@@ -10,8 +10,6 @@
 #include "server/worker/worker.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +30,8 @@
 
 #define BATCH 32
 #define STEP 8 /* of a batch */
-#define RX_COUNT 1024u
 #define TX_COUNT 512u
-#define DEFERRED_MAX (RX_COUNT / 2)
+#define DEFERRED_MAX (RX_COUNT_MAX / 2)
 #define STOP_NS_MAX 5000000000ull
 #define DRAIN_NS_MAX 2000000000ull
 #define BUSY_ROUND_NS 1000000ull /* who never sleeps looks at least so often what is due */
@@ -323,98 +320,6 @@ static void *run(void *arg)
 
 /* ---------------------------------------------------------- start and stop */
 
-static uint32_t rx_count_of(const struct rail *r)
-{
-	return RX_COUNT < r->limits.srq_wr_max ? RX_COUNT : r->limits.srq_wr_max;
-}
-
-/* Places for sends in the longest completion queue that the device has. */
-static uint32_t places_most(const struct rail *r)
-{
-	uint32_t rx_count = rx_count_of(r);
-
-	return r->limits.cqe_max > rx_count ? r->limits.cqe_max - rx_count : 0;
-}
-
-/* Of one worker. */
-static unsigned conns_fit(const struct rail *r)
-{
-	return places_most(r) / sendq_depth(CREDITS_ORDINARY);
-}
-
-/* Worker w is of rail w mod rails. */
-static unsigned workers_of(const struct server *s, const struct rail *r)
-{
-	return (s->worker_count + s->rail_count - 1 - r->number) / s->rail_count;
-}
-
-unsigned worker_conns_fit(const struct server *s)
-{
-	unsigned least = UINT_MAX;
-
-	for (unsigned i = 0; i < s->rail_count; i++) {
-		unsigned fit = conns_fit(&s->rails[i]) * workers_of(s, &s->rails[i]);
-		least = fit < least ? fit : least;
-	}
-	return least;
-}
-
-/*
- * The completion queue has a place for each receive, and for each work request that the
- * connections may have posted: in an error each makes a completion, signalled or not, and one
- * without a place would be the end of the queue.  It is made for connections with as many
- * requests in flight as there may be.  Where the device has no queue as long, it has to do for
- * ordinary ones; who asks for more is refused once there is no place (server/host/accept.c).
- * 0, or -1 after setting err.
- */
-static int size_queues(struct worker *w, struct err *err)
-{
-	const struct server *s = w->server;
-	const struct rail *r = w->rail;
-	unsigned workers = workers_of(s, r); /* all connections may come by one device */
-	unsigned conns = (s->connections_max + workers - 1) / workers;
-	uint64_t want = (uint64_t)conns * sendq_depth(CREDITS_MAX);
-	unsigned fit = conns_fit(r);
-
-	w->queues.places = (uint32_t)(want < places_most(r) ? want : places_most(r));
-	if (conns <= fit)
-		return 0;
-	return err_set(err, -1, "%s%s%s--connections %u, with %u worker%s: the longest completion queue "
-		       "of %s has %u entries, which is enough for %u connections a worker: lower "
-		       "--connections to %u, or raise --workers to %u", *s->name ? "namespace " : "",
-		       s->name, *s->name ? ": " : "", s->connections_max, s->worker_count,
-		       s->worker_count == 1 ? "" : "s", rail_name(r), r->limits.cqe_max, fit,
-		       fit * workers,
-		       fit ? (s->connections_max + fit - 1) / fit * s->rail_count : 0);
-}
-
-static int new_queues(struct worker *w, struct err *err)
-{
-	struct server *s = w->server;
-	const struct verbs *v = s->verbs;
-	struct worker_queues *q = &w->queues;
-	struct ibv_srq_init_attr srq = { .srq_context = w,
-					 .attr = { .max_wr = q->rx_count, .max_sge = 1 } };
-	uint32_t cqe;
-
-	if (size_queues(w, err))
-		return -1;
-	cqe = q->rx_count + q->places;
-	q->channel = v->create_comp_channel(w->rail->ctx);
-	/* A bell without an event must not block a worker. */
-	if (!q->channel || fcntl(q->channel->fd, F_SETFL, O_NONBLOCK))
-		return err_set_errno(err, -1, errno, "can't create a completion channel");
-	q->cq = v->create_cq(w->rail->ctx, (int)cqe, w, q->channel, 0);
-	if (!q->cq)
-		return err_set_errno(err, -1, errno, "can't create a completion queue of %u entries",
-				     cqe);
-	q->srq = v->create_srq(w->rail->pd, &srq);
-	if (!q->srq)
-		return err_set_errno(err, -1, errno, "can't create a shared receive queue of %u entries",
-				     q->rx_count);
-	return 0;
-}
-
 static int new_buffers(struct worker *w, struct err *err)
 {
 	uint32_t rx_count = w->queues.rx_count;
@@ -482,7 +387,6 @@ int worker_new(struct server *s, unsigned id, struct worker **worker, struct err
 	w->id = id;
 	w->queues.number = s->worker_first + id;
 	w->rail = &s->rails[id % s->rail_count];
-	w->queues.rx_count = rx_count_of(w->rail);
 	int rc = commands_init(&w->commands);
 	if (rc)
 		return err_set_errno(err, -1, rc, "eventfd");
@@ -492,7 +396,7 @@ int worker_new(struct server *s, unsigned id, struct worker **worker, struct err
 	durable_port_init(&w->store.port, wake_for_commit, w);
 	if (new_parts(w))
 		return err_set(err, -1, "out of memory");
-	if (new_queues(w, err) || new_buffers(w, err))
+	if (queues_new(&w->queues, w, s, w->rail, err) || new_buffers(w, err))
 		return -1;
 	rc = rx_refill(&w->rx, 0);
 	return rc ? err_set_errno(err, -1, rc, "can't post receives") : 0;
@@ -517,28 +421,13 @@ void worker_stop(struct worker *w)
 	pthread_join(w->thread, NULL);
 }
 
-static void delete_queues(struct worker *w)
-{
-	const struct verbs *v = w->server->verbs;
-	struct worker_queues *q = &w->queues;
-
-	if (q->srq)
-		v->destroy_srq(q->srq);
-	if (q->cq) {
-		v->ack_cq_events(q->cq, w->events);
-		v->destroy_cq(q->cq);
-	}
-	if (q->channel)
-		v->destroy_comp_channel(q->channel);
-}
-
 void worker_delete(struct worker **worker)
 {
 	struct worker *w = *worker;
 
 	if (!w)
 		return;
-	delete_queues(w);
+	queues_delete(&w->queues, w->server->verbs, w->events);
 	if (w->mr)
 		w->server->verbs->dereg_mr(w->mr);
 	if (w->memory)

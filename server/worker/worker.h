@@ -51,10 +51,6 @@ void worker_stop(struct worker *worker);
 /* After every connection was destroyed. */
 void worker_delete(struct worker **worker);
 
-/* How many connections of ordinary depth the longest completion queues that the devices have offer
- * places for, by whichever device they come; of all workers. */
-unsigned worker_conns_fit(const struct server *server);
-
 /* These stay as they are. */
 const struct worker_queues *worker_queues(const struct worker *worker);
 struct rail *worker_rail(const struct worker *worker);

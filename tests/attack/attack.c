@@ -21,6 +21,8 @@
  *	attack ADDR:PORT revoked VICTIM OTHER		until VICTIM is removed, and after
  *	attack ADDR:PORT/A across ADDR:PORT/B A B	a user of A: with B's rkeys on A's queue
  *							pairs, and at B's door
+ *	attack ADDR:PORT rails ADDR:PORT		two devices of one kvd without users: with the
+ *							rkeys of one on queue pairs of the other
  *	attack ADDR:PORT crowd N PROCESSES WHO FILE	N connections, every other one silent,
  *							until FILE is there; WHO -: all silent
  *	attack ADDR:PORT strangers N USERS WHO FILE	USERS connections that are proved, then N
@@ -190,6 +192,8 @@ int main(int argc, char **argv)
 		attack_pace(&raw, argv[3], argv[4], argv[5]);
 	else if (!strcmp(argv[2], "across") && argc == 6)
 		attack_across(&raw, argv[3], argv[4], argv[5]);
+	else if (!strcmp(argv[2], "rails") && argc == 4)
+		attack_rails(&raw, argv[3]);
 	else if (!strcmp(argv[2], "revoked") && argc == 5)
 		attack_revoked(&raw, argv[3], argv[4]);
 	else

@@ -36,6 +36,7 @@ void attack_holdings(const char *addr, const char *victim, const char *reader);
 void attack_guess(const char *addr, int argc, char **argv) __attribute__((noreturn));
 void attack_revoked(struct raw *raw, const char *victim, const char *other);
 void attack_across(struct raw *raw, const char *there, const char *own, const char *victim);
+void attack_rails(struct raw *raw, const char *there);
 void attack_unlock(struct raw *raw, const char *who, const char *key);
 
 /* hoard.c: long values, and what others notice of them. */

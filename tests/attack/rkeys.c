@@ -342,6 +342,57 @@ void attack_across(struct raw *raw, const char *there, const char *own, const ch
 	printf("%u tries\n", attack_tries);
 }
 
+/* -------------------------------------------------------------------- rails */
+
+/* That of its own device is right, and is READ. */
+static void enter_rail(struct raw *raw, struct raw_conn *c)
+{
+	const struct wire_welcome *w = &c->welcome;
+
+	raw_enter(raw, c, NULL);
+	if (raw_reach(c, IBV_WR_RDMA_READ, w->table_addr, w->table_rkey, 8) != IBV_WC_SUCCESS)
+		raw_die("a right that is given fails");
+}
+
+static void try_foreign(struct raw *raw, uint64_t addr, uint32_t rkey)
+{
+	struct raw_conn c;
+
+	for (unsigned op = 0; op < ATTACK_OPCODES; op++) {
+		enter_rail(raw, &c);
+		attack_must_fail(&c, op, addr, rkey, "with a key of the other device");
+		raw_hang_up(&c);
+	}
+}
+
+/* What is learnt by one device is worth nothing by the other, and the lock words are the first's. */
+void attack_rails(struct raw *raw, const char *there)
+{
+	struct raw other = { .random = 1 };
+	struct raw_conn a, b;
+	struct wire_welcome first, second;
+
+	raw_open(&other, there);
+	enter_rail(raw, &a);
+	enter_rail(&other, &b);
+	first = a.welcome;
+	second = b.welcome;
+	if (raw->ctx->device == other.ctx->device)
+		raw_die("both addresses are on one device: it proves nothing");
+	if (first.table_rkey == second.table_rkey || first.table_addr != second.table_addr)
+		raw_die("the two devices have one key, or two tables");
+	if (!first.lock_rkey || second.lock_rkey)
+		raw_die("the key of the locks is the first device's to give, and no other's");
+	raw_hang_up(&a);
+	raw_hang_up(&b);
+	try_foreign(raw, second.table_addr, second.table_rkey);
+	try_foreign(&other, first.table_addr, first.table_rkey);
+	try_foreign(&other, first.lock_addr, first.lock_rkey);
+	try_foreign(&other, first.lock_addr, second.table_rkey);
+	raw_close(&other);
+	printf("%u tries\n", attack_tries);
+}
+
 void attack_unlock(struct raw *raw, const char *name, const char *key)
 {
 	bool open = !strcmp(name, "-");

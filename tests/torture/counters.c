@@ -6,7 +6,8 @@
  * KILLS times one of them is killed (SIGKILL) at a random moment and another takes
  * its place, which first asks for the fate of its predecessor's last change.  At the
  * end the sum of the counters must be exactly what was acknowledged.  Where the work is
- * done before all kills, or before there is a file UNTIL, there is more of it.
+ * done before all kills, or before there is a file UNTIL, there is more of it.  ADDR may be
+ * several of one kvd's, with + between, to each of which a client goes in turn.
  */
 #include "tests/torture/kit.h"
 
@@ -27,12 +28,28 @@ static volatile bool *over; /* all is done; until then there may be more to do *
 static unsigned counters;
 static const char *until; /* NULL: the work is what it is */
 
+/* The nth address of those that there are, and round. */
+static const char *address(unsigned nth)
+{
+	static char text[256];
+	char *word = text;
+	unsigned count = 1;
+
+	snprintf(text, sizeof text, "%s", server);
+	for (const char *at = text; *at; at++)
+		count += *at == '+';
+	for (nth %= count; nth; nth--)
+		word = strchr(word, '+') + 1;
+	word[strcspn(word, "+")] = '\0';
+	return word;
+}
+
 /* With some patience: a device that fails may do so here. */
-static kvd_session *connect_patiently(kvd_client **client)
+static kvd_session *connect_patiently(kvd_client **client, unsigned nth)
 {
 	struct kvd_options options = { .size = sizeof options, .timeout_ms = 20000 };
 	kvd_session *session = NULL;
-	int rc = kvd_client_new(server, &options, client);
+	int rc = kvd_client_new(address(nth), &options, client);
 
 	for (int tries = 0; tries < 20 && !rc && !session; tries++)
 		if (kvd_session_new(*client, &session) < 0)
@@ -101,7 +118,7 @@ static void increment(kvd_session *session, struct slot *slot)
 static void client_main(struct slot *slot, unsigned seed)
 {
 	kvd_client *client;
-	kvd_session *session = connect_patiently(&client);
+	kvd_session *session = connect_patiently(&client, seed);
 
 	srand(seed);
 	settle(session, slot);
@@ -133,7 +150,7 @@ static pid_t start_client(unsigned i, unsigned seed)
 static uint64_t sum_counters(void)
 {
 	kvd_client *client;
-	kvd_session *session = connect_patiently(&client);
+	kvd_session *session = connect_patiently(&client, 0);
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < counters; i++) {

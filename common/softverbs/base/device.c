@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* device.c -- the devices: how many there are, which address is whose, whose port is cut. */
+/* device.c -- the devices: how many there are, their addresses, whose port is cut. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -82,6 +82,25 @@ uint32_t sv_device_of(const struct sockaddr *addr)
 		return 0;
 	nth = ntohl(in->sin_addr.s_addr) - INADDR_LOOPBACK;
 	return nth < sv_device_count() ? nth : 0;
+}
+
+/* ---- addresses of ports and groups ---- */
+
+static const uint8_t of_ipv4[12] = { [10] = 0xff, [11] = 0xff };
+
+void sv_gid_get(uint32_t device, uint32_t index, uint8_t gid[SV_GID_BYTES])
+{
+	memset(gid, 0, SV_GID_BYTES);
+	gid[15] = (uint8_t)(1 + device); /* ::1 */
+	if (index == 0) { /* ::ffff:127.0.0.1 */
+		memcpy(gid, of_ipv4, sizeof(of_ipv4));
+		gid[12] = 127;
+	}
+}
+
+bool sv_gid_is_group(const uint8_t gid[SV_GID_BYTES])
+{
+	return gid[0] == 0xff || (!memcmp(gid, of_ipv4, sizeof(of_ipv4)) && gid[12] >> 4 == 0xe);
 }
 
 /* ---- cut ports ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device.h -- the devices: how many there are, which address is whose, whose port is cut.
+ * device.h -- the devices: how many there are, their addresses, whose port is cut.
  *
  * There is one, soft0.  SOFTVERBS_DEVICES makes it up to four, for tests of programs that use
  * several: soft1 has the address 127.0.0.2, soft2 127.0.0.3, soft3 127.0.0.4, and soft0 all others.
@@ -30,6 +30,15 @@ static inline bool sv_device_same(const struct ibv_context *a, const struct ibv_
 {
 	return a->device == b->device;
 }
+
+#define SV_GIDS 2u
+#define SV_GID_BYTES 16u
+
+/* Entry index of a device's port's table: of soft0 ::ffff:127.0.0.1, then ::1; of others a number
+ * more in both. */
+void sv_gid_get(uint32_t device, uint32_t index, uint8_t gid[SV_GID_BYTES]);
+/* A group's: of IPv6, or of IPv4 as RoCE v2 writes it. */
+bool sv_gid_is_group(const uint8_t gid[SV_GID_BYTES]);
 
 /* Whether ports can be cut at all: SOFTVERBS_DOWN names a folder. */
 bool sv_device_may_be_cut(void);

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "common/softverbs/base/gid.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/base/shm.h"
 #include "common/softverbs/cm/event.h"
 #include "common/softverbs/cm/group.h"

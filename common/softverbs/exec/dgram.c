@@ -31,7 +31,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "common/softverbs/base/copy.h"
-#include "common/softverbs/base/gid.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/exec/wire.h"

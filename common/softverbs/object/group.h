@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include "common/softverbs/base/gid.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/object/qp.h"
 
 struct sv_attached {

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 #include "common/softverbs/base/fd.h"
-#include "common/softverbs/base/gid.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/base/name.h"
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/peer/group.h"

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "common/softverbs/base/gid.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/object/ah.h"
 #include "common/softverbs/object/mr.h"
 #include "common/softverbs/softverbs.h"

@@ -16,7 +16,6 @@
 #include <time.h>
 #include "common/softverbs/base/bell.h"
 #include "common/softverbs/base/device.h"
-#include "common/softverbs/base/gid.h"
 #include "common/softverbs/base/limits.h"
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/exec/poll.h"

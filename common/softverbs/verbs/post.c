@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 #include "common/softverbs/base/copy.h"
-#include "common/softverbs/base/gid.h"
+#include "common/softverbs/base/device.h"
 #include "common/softverbs/exec/dgram.h"
 #include "common/softverbs/exec/exec.h"
 #include "common/softverbs/exec/fail.h"

@@ -1,0 +1,93 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# One of two devices fails, or its port is cut: who came by it loses the connection, who came by the
+# other one notices nothing, and kvd says what to do.  The first device's end is kvd's.  And what two
+# devices take, or forbid.
+. "${KVD_SOURCE:-.}/tests/lib/kit.sh"
+[ $soft = 1 ] || skip "only the software device can be two"
+[ "${KVD_BOOTSTRAP-}" != tcp ] || skip "with bootstrap tcp kvd serves one device"
+export SOFTVERBS_DEVICES=2
+
+# serve ARG...: on both; sets $first and $second, their addresses.
+serve() {
+	start_kvd --memory 64M --listen 127.0.0.1:0,127.0.0.2:0 "$@"
+	{ read -r first; read -r second; } <<<"$KVD_ADDR"
+	KVD_ADDR=$first
+}
+by() { "$KVD_BUILD/kvcli" -s "$@"; }
+rails() { by "$first" stats --json | flatten | awk '$1 ~ /rails.*lost$/ { printf "%s ", $2 }'; }
+
+say "what two devices take"
+refused() {
+	status=0
+	kvd --memory 64M --listen 127.0.0.1:0,127.0.0.2:0 "$@" 2>"$tmp/err" || status=$?
+	[ $status = 1 ] || { cat "$tmp/err"; fail "status $status: $*"; }
+}
+refused --workers 1; says "1 worker for 2 RDMA devices"
+refused --namespace "other:memory=16M,workers=1"; says "namespace other: 1 worker for 2"
+refused --listen 127.0.0.1:0,127.0.0.2:0,127.0.0.3:0,127.0.0.4:0 --workers 1; says "2 RDMA devices"
+head -c 32 /dev/urandom | basenc --base64url | tr -d = >"$tmp/key"
+chmod 600 "$tmp/key"
+if kvd --help | grep -q -- --cluster-key; then
+	refused --cluster memory/rails --cluster-key "$tmp/key"
+	says "a member of a cluster serves one device"
+fi
+
+say "a device fails"
+# fails DEVICE REQUEST: a kvd whose device does, at the so-manieth request that it posts there.
+fails() {
+	export SOFTVERBS_FAULT="event=8,event_at=$2,device=$1"
+	serve --metrics 127.0.0.1:0
+	unset SOFTVERBS_FAULT
+}
+fails 1 20
+open_batch --timeout 5 # by the first
+ask "put key value"
+[ "$answer" = OK ] || fail "put by the first: $answer"
+for ((i = 0; i < 60; i++)); do echo "put key$i value"; done | by "$second" --timeout 2 >"$tmp/out" 2>"$tmp/err"
+lost() { grep -q 'soft1 (127.0.0.2:[0-9]*) is of no use any more' "$kvd_log"; }
+wait_for lost || fail "kvd doesn't say that it lost a device"
+grep -q 'kvd serves on by the others; start kvd again when the device is well' "$kvd_log" || fail "nor what to do"
+for ((i = 0; i < 100; i++)); do
+	ask "put key $i"
+	[ "$answer" = OK ] || fail "by the other device: $answer"
+	ask "get key"
+	[ "$answer" = $i ] || fail "by the other device: $answer"
+done
+[ "$(rails)" = "false true " ] || fail "the stats say: $(rails)"
+nobody() { by "$first" stats --json | flatten | awk '$1 ~ /rails.*connections$/ { n = $2 } END { exit n != 0 }'; }
+wait_for nobody || fail "connections of the lost device stay"
+expect 3 by "$second" --timeout 2 get key
+expect 0 by "$first" lock key -- true
+close_batch 0
+stop_kvd
+
+fails 0 20
+open_batch --timeout 2
+answer=OK
+for ((i = 0; i < 100 && 1; i++)); do
+	[ "$answer" = OK ] || break
+	ask "put key $i"
+done
+wait_exit "$KVD_PID"
+[ "$status" = 3 ] || fail "kvd outlives its first device: $status"
+grep -q 'soft0 is of no use any more: kvd ends with status 3' "$kvd_log" || fail "no last word"
+close_batch 3
+
+say "a port is cut"
+mkdir "$tmp/down"
+export SOFTVERBS_DOWN=$tmp/down
+serve
+open_batch --timeout 5 # by the first
+touch "$tmp/down/soft1"
+expect 3 by "$second" --timeout 1 get key
+for ((i = 0; i < 100; i++)); do
+	ask "put key $i"
+	[ "$answer" = OK ] || fail "by the other port: $answer"
+done
+rm "$tmp/down/soft1"
+back() { by "$second" --timeout 5 get key >"$tmp/out" 2>"$tmp/err"; }
+wait_for back || fail "the port is back, and kvd isn't: $(cat "$tmp/err")"
+prints 99
+close_batch 0
+stop_kvd
