@@ -223,7 +223,7 @@ void ops_drift(struct engine *e)
 {
 	uint64_t now = clock_ns();
 	int code = e->health.broken_code;
-	bool may = code == KVD_ECONNECT || code == KVD_ETIMEDOUT;
+	bool may = (code == KVD_ECONNECT || code == KVD_ETIMEDOUT);
 
 	for (uint32_t i = 0; i < e->depth && may; i++) {
 		struct op *op = &e->ops[i];

@@ -46,6 +46,25 @@ expect 0 "$ports" "$both" 4 "$rounds" 1000 'touch "$SOFTVERBS_DOWN/soft$(($1 % 2
 	'rm "$SOFTVERBS_DOWN/soft$(($1 % 2))"'
 grep '^ports:' "$tmp/out"
 
+# A session that lost its port goes back once that is mended and nothing is in flight.
+KVD_ADDR=$both
+open_batch --timeout 20
+ask "put home away"
+first=$(connections 1) second=$(connections 2)
+touch "$tmp/down/soft0"
+ask "put home soon"
+[ "$answer" = OK ] || fail "a change over a cut: $answer"
+[ "$(connections 2)" = $((second + 1)) ] || fail "it went on by the port that was cut"
+rm "$tmp/down/soft0"
+is_back() {
+	ask "put home again"
+	[ "$answer" = OK ] || fail "a change on the way back: $answer"
+	[ "$(connections 1)" -gt "$first" ]
+}
+wait_for is_back || fail "a session does not go back to its port"
+exec 7>&- 8<&-
+wait_exit "$batch_pid"
+
 # All kinds of operations on a few keys.
 start "$KVD_BUILD/tests/torture/histories/histories" "$both" 5 86400 0 "${KVD_HISTORIES_SEED:-1}" \
 	"$tmp/end" >"$tmp/histories.log" 2>&1

@@ -213,6 +213,85 @@ static void test_nothing_is_left_in_flight_for_the_next_connection(void **state)
 	assert_int_equal(e->in_flight, 0);
 }
 
+/* ------------------------------------------------------------- several ports */
+
+/* Who waits for an answer tries the connection meanwhile, but rarely, and only if there is another way. */
+static void test_waiting_probes(void **state)
+{
+	char tag;
+
+	(void)state;
+	new_change(&tag); /* nobody answers */
+	assert_int_equal(session_poll_for(&end->session, 5000000), 0);
+	assert_int_equal(end->reads, 0);
+	e->probes = true;
+	assert_int_equal(session_poll_for(&end->session, 250000000), 0);
+	assert_in_range(end->reads, 2, 4);
+	assert_int_equal(e->in_flight, 1);
+	assert_true(health_is_good(&e->health));
+}
+
+/* One that is not answered breaks it, long before the call's time is over. */
+static void test_probe_finds_a_cut(void **state)
+{
+	struct kvd_completion done;
+	char tag;
+
+	(void)state;
+	e->probes = true;
+	new_change(&tag);
+	assert_int_equal(session_poll_for(&end->session, 0), 0);
+	end->status = IBV_WC_RETRY_EXC_ERR;
+	assert_int_equal(session_poll_for(&end->session, 4000000000), 0);
+	assert_true(ops_take_done(e, &done));
+	assert_int_equal(done.result, KVD_EUNKNOWN);
+	assert_null(e->qp);
+}
+
+/* An event loop is woken for that; the alarm is not set anew each time. */
+static void test_probe_wakes_its_loop(void **state)
+{
+	struct kvd_completion done;
+	struct epoll_event event;
+	char tag;
+
+	(void)state;
+	e->comp->fd = eventfd(0, EFD_CLOEXEC);
+	e->channel->fd = eventfd(0, EFD_CLOEXEC);
+	int fd = event_fd_of(e);
+	assert_true(fd >= 0);
+	e->probes = true;
+	assert_int_equal(kvd_arm(&end->session), 0);
+	assert_int_equal(e->timer_ns, 0); /* nothing is in flight */
+	new_change(&tag);
+	assert_int_equal(kvd_arm(&end->session), 0);
+	uint64_t alarm_ns = e->timer_ns;
+	assert_int_equal(kvd_arm(&end->session), 0);
+	assert_int_equal(e->timer_ns, alarm_ns);
+	assert_int_equal(epoll_wait(fd, &event, 1, 5000), 1);
+	assert_int_equal(kvd_poll(&end->session, &done, 1, 0), 0);
+	assert_int_equal(end->reads, 1);
+	close(e->comp->fd);
+	close(e->channel->fd);
+	event_delete(e);
+}
+
+/* It goes where it belongs only while nothing is in flight and nothing is locked. */
+static void test_homesick(void **state)
+{
+	char tag;
+
+	(void)state;
+	e->home_ns = 1;
+	new_change(&tag);
+	assert_int_equal(session_poll_for(&end->session, 5000000), 0);
+	assert_true(e->is_homesick);
+	assert_int_equal(session_ready(&end->session), 0);
+	assert_false(e->is_homesick);
+	assert_true(e->home_ns > clock_ns());
+	assert_true(health_is_good(&e->health));
+}
+
 static void test_alone(void **state)
 {
 	struct kvd_completion done;
@@ -435,6 +514,10 @@ int main(void)
 		TEST(test_loop_arms_on_a_failed_completion),
 		TEST(test_loop_that_cannot_be_woken),
 		TEST(test_nothing_is_left_in_flight_for_the_next_connection),
+		TEST(test_waiting_probes),
+		TEST(test_probe_finds_a_cut),
+		TEST(test_probe_wakes_its_loop),
+		TEST(test_homesick),
 		TEST(test_alone),
 		TEST(test_busy_is_no_answer),
 		TEST(test_busy_change_is_sent_again),
