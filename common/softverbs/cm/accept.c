@@ -76,9 +76,10 @@ static bool receive_one(struct sv_cm_sock *sock)
 	} else if (good) {
 		sv_cm_on_message(sock->id, &msg);
 	} else {
-		/* It is gone, or speaks another language. */
+		/* It is gone, which nobody hears of over a cut port, or speaks another language. */
 		sv_watch_stop(&sock->watch);
-		sv_cm_on_end(sock->id);
+		if (!sv_cm_is_cut(sock->id))
+			sv_cm_on_end(sock->id);
 		return false;
 	}
 	return true;

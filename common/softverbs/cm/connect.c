@@ -16,19 +16,13 @@
  * perftest's does, relies on it. */
 #define REFUSE_AFTER_MS 100
 
-static bool is_cut(const struct sockaddr *addr)
-{
-	return sv_device_is_cut(sv_device_of(addr));
-}
-
 /* One try; EAGAIN if the listener's backlog is full, or a port is cut; ECONNREFUSED if there is
  * none. */
 static int try_connect(struct sv_id *id)
 {
-	struct rdma_addr *addr = &id->id.route.addr;
 	int fd, ret;
 
-	if (is_cut(&addr->src_addr) || is_cut(&addr->dst_addr))
+	if (sv_cm_is_cut(id))
 		return EAGAIN;
 	fd = sv_cm_dial(id);
 	if (fd < 0)

@@ -190,10 +190,20 @@ err:
 	return ret;
 }
 
+bool sv_cm_is_cut(const struct sv_id *id)
+{
+	const struct rdma_addr *addr = &id->id.route.addr;
+
+	return sv_device_may_be_cut() && (sv_device_is_cut(sv_device_of(&addr->src_addr)) ||
+					  sv_device_is_cut(sv_device_of(&addr->dst_addr)));
+}
+
 int sv_cm_send(struct sv_id *id, const struct sv_cm_msg *msg)
 {
 	if (!id->sock || id->sock->watch.fd < 0)
 		return ENOTCONN;
+	if (sv_cm_is_cut(id))
+		return 0;
 	return send(id->sock->watch.fd, msg, sizeof(*msg), MSG_DONTWAIT | MSG_NOSIGNAL) ==
 			       (ssize_t)sizeof(*msg) ?
 		       0 :

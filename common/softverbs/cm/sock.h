@@ -39,6 +39,9 @@ struct sv_cm_sock *sv_cm_new_sock(int fd, struct sv_id *id);
 void sv_cm_end_sock(struct sv_cm_sock *sock);
 /* The id's socket, and those that its listener has not heard of yet. */
 void sv_cm_close(struct sv_id *id);
+/* What is said over a port that is cut is lost. */
 int sv_cm_send(struct sv_id *id, const struct sv_cm_msg *msg);
+/* Whether a port on the id's way is cut (SOFTVERBS_DOWN). */
+bool sv_cm_is_cut(const struct sv_id *id);
 
 #endif

@@ -22,6 +22,7 @@
 #include "common/softverbs/object/async.h"
 #include "common/softverbs/object/branch.h"
 #include "common/softverbs/object/mr.h"
+#include "common/softverbs/peer/peer.h"
 
 #define RETRY_TRYLOCK_NS 200000u
 
@@ -43,6 +44,13 @@ static void raise_event(struct sv_qp *qp, enum ibv_event_type type)
 		sv_async_raise(qp->ib.context, type, srq, &sv_srq_of(srq)->async_got);
 }
 
+/* To this process itself a device needs no port. */
+static bool is_cut(const struct sv_qp *qp)
+{
+	return sv_device_is_cut(sv_device_index(qp->ib.context->device)) &&
+	       !(qp->peer && qp->peer->self);
+}
+
 /* Injected faults that come before execution.  SV_DONE with a status other than
  * success ends the request, with success it is executed. */
 static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
@@ -50,7 +58,7 @@ static enum sv_outcome inject(struct sv_qp *qp, uint32_t *status)
 	*status = IBV_WC_SUCCESS;
 	if (!atomic_load_explicit(&sv_faults_on, memory_order_acquire))
 		return SV_DONE;
-	if (sv_device_is_cut(sv_device_index(qp->ib.context->device)))
+	if (is_cut(qp))
 		return sv_wait_peer(qp, status);
 	if (!sv_qp_faulty(qp))
 		return SV_DONE;

@@ -7,8 +7,8 @@
 #define S IBV_SEND_SIGNALED
 #define TIMEOUT_CODE 10 /* of 4 ms; 4 tries of them */
 
-/* A queue pair on device softN, connected to itself. */
-static void open_self(struct kit *k, struct ibv_context *ctx)
+/* A queue pair on a device. */
+static void open_on(struct kit *k, struct ibv_context *ctx, int sock)
 {
 	struct kit_opts opts = kit_defaults;
 
@@ -16,7 +16,7 @@ static void open_self(struct kit *k, struct ibv_context *ctx)
 	opts.retry_cnt = 3;
 	memset(k, 0, sizeof(*k));
 	k->opts = opts;
-	k->sock = -1;
+	k->sock = sock;
 	k->ctx = ctx;
 	CHECK((k->pd = sv_alloc_pd(ctx)) != NULL);
 	k->scq = sv_create_cq(ctx, opts.cqe, k, NULL, 0);
@@ -26,6 +26,12 @@ static void open_self(struct kit *k, struct ibv_context *ctx)
 	CHECK((k->mr = sv_reg_mr(k->pd, k->mem, opts.mem_bytes, opts.mr_access)) != NULL);
 	k->qp = kit_new_qp(k);
 	kit_to_init(k, k->qp);
+}
+
+/* One that is connected to itself. */
+static void open_self(struct kit *k, struct ibv_context *ctx)
+{
+	open_on(k, ctx, -1);
 	kit_to_rts(k, k->qp, k->qp->qp_num);
 	k->rkey = k->mr->rkey;
 	k->addr = (uintptr_t)k->mem;
@@ -231,31 +237,62 @@ static void resolve(const char *text, enum rdma_cm_event_type type)
 	sv_destroy_event_channel(ch);
 }
 
-static void cut(int sock)
-{
-	char folder[] = "/tmp/softverbs-devices.XXXXXX", path[64];
-	struct ibv_context *ctx[2];
-	struct kit a, b;
+static char folder[] = "/tmp/softverbs-devices.XXXXXX", mark[64];
 
-	(void)sock;
-	CHECK(mkdtemp(folder) && !setenv("SOFTVERBS_DOWN", folder, 1));
-	snprintf(path, sizeof(path), "%s/soft1", folder);
+/* A queue pair on each device, connected to the other side's. */
+static void open_pairs(struct kit k[2], struct ibv_context *ctx[2], int sock)
+{
+	for (int i = 0; i < 2; i++) {
+		open_on(&k[i], ctx[i], sock);
+		kit_connect(&k[i]);
+	}
+}
+
+static void cut_from(int sock)
+{
+	struct ibv_context *ctx[2];
+	struct kit k[2], self;
+
+	CHECK(!setenv("SOFTVERBS_DOWN", folder, 1));
 	open_two(ctx);
-	open_self(&a, ctx[0]);
-	open_self(&b, ctx[1]);
-	expect_read(&b, IBV_WC_SUCCESS);
-	CHECK(fclose(fopen(path, "w")) == 0);
+	open_pairs(k, ctx, sock);
+	open_self(&self, ctx[1]);
+	expect_read(&k[1], IBV_WC_SUCCESS);
+	CHECK(fclose(fopen(mark, "w")) == 0);
 	wait_for_port(ctx[1], IBV_PORT_DOWN);
 	CHECK(port_of(ctx[0]) == IBV_PORT_ACTIVE);
-	expect_read(&a, IBV_WC_SUCCESS);
-	expect_read(&b, IBV_WC_RETRY_EXC_ERR);
+	expect_read(&k[0], IBV_WC_SUCCESS);
+	expect_read(&self, IBV_WC_SUCCESS);
+	expect_read(&k[1], IBV_WC_RETRY_EXC_ERR);
 	resolve("127.0.0.1", RDMA_CM_EVENT_ADDR_RESOLVED);
 	resolve("127.0.0.2", RDMA_CM_EVENT_ADDR_ERROR);
-	CHECK(!unlink(path) && !rmdir(folder));
+	CHECK(!unlink(mark));
 	wait_for_port(ctx[1], IBV_PORT_ACTIVE);
 	resolve("127.0.0.2", RDMA_CM_EVENT_ADDR_RESOLVED);
-	open_self(&b, ctx[1]);
-	expect_read(&b, IBV_WC_SUCCESS);
+	open_pairs(k, ctx, sock);
+	expect_read(&k[1], IBV_WC_SUCCESS);
+	kit_meet(&k[0]);
+}
+
+static void cut_to(int sock)
+{
+	struct ibv_context *ctx[2];
+	struct kit k[2];
+
+	open_two(ctx);
+	open_pairs(k, ctx, sock);
+	open_pairs(k, ctx, sock);
+	kit_meet(&k[0]);
+}
+
+static void test_cut(void **state)
+{
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	snprintf(mark, sizeof(mark), "%s/soft1", folder);
+	kit_run(cut_from, cut_to);
+	unlink(mark);
+	assert_int_equal(rmdir(folder), 0);
 }
 
 static void run_alone(void (*side)(int sock))
@@ -279,7 +316,6 @@ ALONE(attributes)
 ALONE(addresses)
 ALONE(mixed)
 ALONE(faulty)
-ALONE(cut)
 
 int main(void)
 {
