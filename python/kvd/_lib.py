@@ -32,6 +32,7 @@ class Options(ctypes.Structure):
         ("mirror_ahead", c_int),
         ("credentials", c_char_p),
         ("namespace_name", c_char_p),
+        ("spread", c_int),
     ]
 
 
