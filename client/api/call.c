@@ -36,26 +36,33 @@ static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 	return rc ? rc : finish_get(s, op, got);
 }
 
-/* Without an iov the value is allocated.  A GET that lost its connection is asked
- * again on a new one, as long as a call may take. */
-static int run_get(struct kvd_session *s, const void *key, size_t key_bytes,
-		   const struct iovec *iov, int count, struct got *got)
+/* What the short way has not done. */
+static __attribute__((noinline)) int go_on(struct kvd_session *s, struct op *begun, const void *key,
+					   size_t key_bytes, const struct iovec *iov, int count,
+					   struct got *got)
 {
 	struct engine *e = session_engine(s);
-	struct op *op;
-	int rc;
-	enum fast fast = iov && count == 1 ? fast_get(e, key, key_bytes, iov, got, &op, &rc)
-					   : FAST_NOT;
-
-	if (fast == FAST_DONE)
-		return rc;
 	bool outermost = call_begin(&e->time);
-	rc = fast == FAST_BEGUN ? finish_get(s, op, got)
-				: get_once(s, key, key_bytes, iov, count, got);
+	int rc = begun ? finish_get(s, begun, got) : get_once(s, key, key_bytes, iov, count, got);
+
 	while (rc == KVD_ECONNECT && clock_ns() < e->time.end_ns)
 		rc = get_once(s, key, key_bytes, iov, count, got);
 	call_end(&e->time, outermost);
 	return rc;
+}
+
+/* Without an iov the value is allocated.  A GET that lost its connection is asked
+ * again on a new one, as long as a call may take. */
+static inline int run_get(struct kvd_session *s, const void *key, size_t key_bytes,
+			  const struct iovec *iov, int count, struct got *got)
+{
+	struct op *begun = NULL;
+	int rc;
+
+	if (iov && count == 1 &&
+	    fast_get(session_engine(s), key, key_bytes, iov, got, &begun, &rc) == FAST_DONE)
+		return rc;
+	return go_on(s, begun, key, key_bytes, iov, count, got);
 }
 
 static int too_short(struct kvd_session *s, size_t value_bytes)

@@ -93,6 +93,7 @@ struct engine {
 	struct hints *hints; /* NULL: kvd wants none */
 	struct spin spin;
 	uint64_t last_cm_look_ns;
+	unsigned busy_polls; /* that found something, since the last look that this made */
 	struct hwcount counted; /* by the device, until the session connected */
 	struct kvd_counters counters;
 };

@@ -20,6 +20,8 @@
 /* From one look at the clock to the next, while it spins: the clock costs as much as a
  * few polls, and what comes meanwhile is found that much later. */
 #define SPIN_POLLS 8u
+/* Polls that found something until who is never idle looks at what no completion tells. */
+#define BUSY_POLLS 64u
 
 static bool is_receive(const struct ibv_wc *wc)
 {
@@ -162,15 +164,6 @@ int engine_take(struct engine *e)
 		engine_flush(e);
 	}
 	return n;
-}
-
-bool engine_take_now(struct engine *e)
-{
-	if (e->later_ns)
-		return false; /* a look has to be taken at those, too */
-	engine_flush(e);
-	engine_take(e);
-	return e->done;
 }
 
 /* rdma_cm tells of the peer's death; a completion queue alone may never. */
@@ -383,6 +376,27 @@ static void look_around(struct engine *e, uint64_t now)
 	e->is_homesick = e->home_ns && now >= e->home_ns;
 }
 
+/* A poll found something.  One that always does would never look around: others' READs complete
+ * while kvd is frozen and answers nothing. */
+static void look_if_busy(struct engine *e)
+{
+	if (++e->busy_polls < BUSY_POLLS)
+		return;
+	e->busy_polls = 0;
+	if (!e->health.broken)
+		look_around(e, clock_ns());
+}
+
+bool engine_take_now(struct engine *e)
+{
+	if (e->later_ns)
+		return false; /* a look has to be taken at those, too */
+	engine_flush(e);
+	if (engine_take(e) > 0)
+		look_if_busy(e);
+	return e->done;
+}
+
 int engine_look(struct engine *e)
 {
 	engine_flush(e);
@@ -417,6 +431,7 @@ static int poll_until(struct engine *e, uint64_t until_ns, uint64_t wait_ns)
 		int n = poll_for_a_while(e, polls);
 		if (n > 0) {
 			spinning = false;
+			look_if_busy(e);
 			continue;
 		}
 		now = clock_ns();

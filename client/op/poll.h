@@ -20,7 +20,7 @@ void engine_completed(struct engine *e, const struct ibv_wc *wc, int n);
 /* Takes what is complete; how much that was, or KVD_E*. */
 int engine_take(struct engine *e);
 /* The same, and what was posted goes out before.  Whether an operation is done now; what else
- * there is to look at waits for the next of the calls below. */
+ * there is to look at waits for the next of the calls below, or for every 64th of these. */
 bool engine_take_now(struct engine *e);
 /* Makes what progress there is without waiting, whatever is completed.  0 or KVD_E*. */
 int engine_look(struct engine *e);

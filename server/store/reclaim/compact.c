@@ -331,12 +331,20 @@ static bool is_sparse(struct store_worker *w, const struct slab_held *slab)
 		use.taken > use.slots / 8 * 7);
 }
 
+/* How many items a step moves at the most. */
+static unsigned step_items(const struct slab_held *slab)
+{
+	uint64_t fit = (STEP_BYTES + slab->slot_bytes - 1) / slab->slot_bytes;
+
+	return fit < STEP_ITEMS ? (unsigned)fit : STEP_ITEMS;
+}
+
 /* What the moves of a step will look at comes into the cache: for all of them at once. */
 static void fetch_ahead(struct store_worker *w)
 {
 	const struct slab_held *slab = &w->compact->slab;
 
-	for (unsigned i = w->compact->slot, n = 0; i < slab->slots && n < STEP_ITEMS; i++) {
+	for (unsigned i = w->compact->slot, n = 0; i < slab->slots && n < step_items(slab); i++) {
 		if (!slab_held_is_taken(slab, i))
 			continue;
 		store_move_fetch(w, (const struct layout_item *)(slab->addr + i * slab->slot_bytes),
@@ -353,8 +361,7 @@ static void drain(struct store_worker *w)
 	unsigned begun = c->moved;
 
 	fetch_ahead(w);
-	while (c->slot < slab->slots && c->moved - begun < STEP_ITEMS &&
-	       (c->moved - begun) * slab->slot_bytes < STEP_BYTES) {
+	while (c->slot < slab->slots && c->moved - begun < step_items(slab)) {
 		unsigned i = c->slot++;
 		if (!slab_held_is_taken(slab, i))
 			continue;
