@@ -73,6 +73,22 @@ expect 0 by "$first" lock key -- "$KVD_BUILD/kvcli" -s "$first" stats --json
 [ "$(figure security.wrong_rights)" = 0 ] || fail "a queue pair had rights that nobody gave it"
 [ "$(figure protocol_errors)" = 0 ] || fail "protocol errors: $(figure protocol_errors)"
 stop_kvd
+# Atomics of either device don't know the other's, nor a CPU's.
+export SOFTVERBS_FAULT=seed=6,noncoherent=1
+serve
+"$torture/counters" "$first+$second" 4 "$(scaled 2000 200)" 2 0 || fail "counts where atomics don't mix"
+unset SOFTVERBS_FAULT
+stop_kvd
+
+say "namespaces"
+serve --namespace other:memory=16M
+for one in "$first" "$second"; do
+	expect 0 by "$one/other" put "of $one" there
+	expect 1 by "$one" get "of $one"
+	expect 0 by "$one/other" lock "of $one" -- true
+done
+for one in "$first" "$second"; do expect 0 by "$second/other" get "of $one"; prints there; done
+stop_kvd
 
 say "rights of queue pairs" # 4: READs, 8: atomics
 serve --log-level debug

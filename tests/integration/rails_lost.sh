@@ -34,7 +34,7 @@ if kvd --help | grep -q -- --cluster-key; then
 fi
 
 say "a device fails"
-# fails DEVICE REQUEST: a kvd whose device does, at the so-manieth request that it posts there.
+# fails DEVICE N: a kvd whose device does, at the Nth request that it posts there.
 fails() {
 	export SOFTVERBS_FAULT="event=8,event_at=$2,device=$1"
 	serve --metrics 127.0.0.1:0
@@ -70,6 +70,26 @@ while [ "$answer" = OK ] && [ $SECONDS -lt $end ]; do ask "put key value"; done
 wait_exit "$KVD_PID"
 [ "$status" = 3 ] || fail "kvd outlives its first device: $status"
 grep -q 'soft0 is of no use any more: kvd ends with status 3' "$kvd_log" || fail "no last word"
+close_batch 3
+
+say "a port's error is told to who came by it"
+export SOFTVERBS_FAULT=event=10,event_at=20,device=1
+serve
+unset SOFTVERBS_FAULT
+open_batch --timeout 2 # by the first
+ask "put key value"
+[ "$answer" = OK ] || fail "put: $answer"
+for ((i = 0; i < 60; i++)); do echo "put key$i value"; done | by "$second" >"$tmp/out" || fail "puts by the second"
+told() { grep -q 'soft1 port 1: the port is down' "$kvd_log"; }
+wait_for told || fail "no word of the port"
+ask "get key"
+kill_kvd
+while [ "$answer" = value ]; do ask "get key"; done
+case $answer in
+*'its port went down'*) fail "a client of the first device was told of the second one's port: $answer" ;;
+ERROR*) ;;
+*) fail "the client says: $answer" ;;
+esac
 close_batch 3
 
 say "a port is cut"
