@@ -74,6 +74,9 @@ static int ask_once(struct kvd_session *s, const struct sent *sent, int *result,
 		return KVD_NOT_FOUND;
 	if (r->status != WIRE_OK)
 		return no_answer(s, r);
+	/* Its value was misread as the connection broke: nothing was done. */
+	if (r->word == WIRE_EPULL)
+		return KVD_NOT_FOUND;
 	*result = request_result(e, 0, r->word);
 	*changed = (struct changed){ r->version, r->value_bytes, (int64_t)r->value_bytes };
 	return KVD_OK;

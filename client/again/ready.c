@@ -13,6 +13,7 @@
 
 #define ATTEMPT_MS_MIN 1000u
 #define ATTEMPT_MS_OF_MANY 250u /* where others may answer */
+#define ATTEMPT_MS_OF_PORTS 600u /* of the same kvd, which answers, but may be busy with the end of others */
 #define ATTEMPT_MS_MAX 8000u    /* twice what rdma_cm takes to ask again */
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 500
@@ -49,7 +50,9 @@ static int reconnect(struct kvd_session *s)
 	struct engine *e = session_engine(s);
 	uint64_t end = call_deadline_ns(&e->time), begin = clock_ns();
 	unsigned pause_ms = PAUSE_MS_MIN;
-	unsigned limit_ms = session_addresses(s) > 1 ? ATTEMPT_MS_OF_MANY : ATTEMPT_MS_MIN;
+	unsigned limit_ms = e->probes			 ? ATTEMPT_MS_OF_PORTS
+			    : session_addresses(s) > 1 ? ATTEMPT_MS_OF_MANY
+						       : ATTEMPT_MS_MIN;
 
 	if (begin >= end)
 		/* the call's time is over */

@@ -224,12 +224,21 @@ bool request_is_moved(struct op *op)
 	return op_drift(op);
 }
 
+/* kvd read other bytes of the value than stand there: a device may do so that has to try again. */
+static bool is_misread(const struct op *op)
+{
+	const struct wire_request *q = (const struct wire_request *)op->memory->message;
+
+	return op->out.reply.status == WIRE_EPULL && (q->flags & WIRE_PULL) &&
+	       pieces_hash(&op->value) == q->value_checksum;
+}
+
 static void change_reply(struct op *op, const uint8_t *payload)
 {
 	const struct wire_reply *r = &op->out.reply;
 
 	request_learn(op, payload);
-	if (r->status == WIRE_EBUSY && message_put_off(op))
+	if ((r->status == WIRE_EBUSY || is_misread(op)) && message_put_off(op))
 		return;
 	if (request_is_moved(op))
 		return;

@@ -29,7 +29,7 @@ static struct ibv_comp_channel *comp;
 static struct rdma_event_channel *channel;
 
 /* What kvd says of a former change, and what it was asked since the connection was lost. */
-static enum wire_status fate, refusal;
+static enum wire_status fate, fated, refusal;
 static unsigned asked_fate, asked_else;
 static uint64_t known_ms; /* of what was sent since then kvd knows all */
 static struct hash asked_of; /* the key of the last GET */
@@ -39,7 +39,7 @@ static void answer(struct end *to, const struct wire_request *q)
 	if (q->op == WIRE_FATE) {
 		asked_fate++;
 		end_reply(to, (struct wire_reply){ .status = (uint8_t)fate, .version = 9,
-						   .word = WIRE_OK, .bucket = ~0ull,
+						   .word = fated, .bucket = ~0ull,
 						   .value_bytes = known_ms }, NULL, 0);
 		return;
 	}
@@ -61,6 +61,7 @@ static int set_up(void **state)
 	comp = e->comp;
 	channel = e->channel;
 	fate = WIRE_NOT_FOUND;
+	fated = WIRE_OK;
 	refusal = WIRE_OK;
 	asked_fate = asked_else = 0;
 	known_ms = 0;
@@ -153,6 +154,22 @@ static void test_by_another_device(void **state)
 	assert_int_equal(segment.rkey, 6);
 	assert_int_equal(segment.bytes, sizeof value);
 	assert_true(end->asked.flags & WIRE_PULL);
+}
+
+/* kvd pulled it as the connection broke, and got other bytes: it is sent again. */
+static void test_was_misread(void **state)
+{
+	char tag;
+
+	(void)state;
+	submit(&tag);
+	lose();
+	fate = WIRE_OK;
+	fated = WIRE_EPULL;
+	connect_again();
+	session_resume(&end->session);
+	expect_done(&tag, KVD_OK, 7);
+	assert_int_equal(asked_else, 1);
 }
 
 /* It was executed: that is what it ends with. */
@@ -383,6 +400,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_had_no_effect),
 		TEST(test_by_another_device),
+		TEST(test_was_misread),
 		TEST(test_had_an_effect),
 		TEST(test_all_that_are_adrift),
 		TEST(test_not_known),

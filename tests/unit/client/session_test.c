@@ -404,6 +404,36 @@ static void test_busy_change_is_sent_again(void **state)
 	assert_int_equal(e->in_flight, 0);
 }
 
+static uint8_t pulled[WIRE_MESSAGE_BYTES_MAX];
+static bool changes;
+
+static void misread(struct end *to, const struct wire_request *request)
+{
+	(void)request;
+	pulled[busy % sizeof pulled] += changes;
+	end_reply(to, (struct wire_reply){ .status = busy ? WIRE_EPULL : WIRE_OK, .bucket = ~0ull,
+					   .version = 7 }, NULL, 0);
+	busy -= busy != 0;
+}
+
+/* A value that kvd read wrongly is sent again; one that its owner changed meanwhile is their fault. */
+static void test_misread_value_is_sent_again(void **state)
+{
+	uint64_t version;
+
+	(void)state;
+	end->answer = misread;
+	busy = 2;
+	changes = false;
+	assert_int_equal(kvd_put(&end->session, KEY, strlen(KEY), pulled, sizeof pulled, &version), KVD_OK);
+	assert_int_equal(end->messages, 3);
+	busy = 2;
+	changes = true;
+	assert_int_equal(kvd_put(&end->session, KEY, strlen(KEY), pulled, sizeof pulled, &version),
+			 KVD_EINVAL);
+	assert_int_equal(end->messages, 4);
+}
+
 /* Until there is no time left for an answer; the connection stays.  The pauses grow. */
 static void test_busy_change_ends_in_time(void **state)
 {
@@ -521,6 +551,7 @@ int main(void)
 		TEST(test_alone),
 		TEST(test_busy_is_no_answer),
 		TEST(test_busy_change_is_sent_again),
+		TEST(test_misread_value_is_sent_again),
 		TEST(test_busy_change_ends_in_time),
 		TEST(test_busy_change_and_a_broken_connection),
 		TEST(test_busy_change_wakes_its_loop),
