@@ -18,7 +18,7 @@
 #include "common/rdma/link.h"
 
 #define RD_ATOM_MAX 16
-#define ACK_TIMEOUT_OF_MANY 12 /* 17 ms */
+#define ACK_TIMEOUT_OF_MANY 13 /* 34 ms */
 #define HOME_NS 10000000000ull
 #define HOME_MS 100 /* what a call may lose where nobody is at home */
 #define DEALT_MS 1000 /* for a session that begins, where another address is known to be good */
@@ -198,8 +198,8 @@ static int make_queues(struct kvd_session *s)
 	return 0;
 }
 
-/* Who has another way knows within half a second that this one is cut: a device may take four times the
- * time-out, and tries seven times. */
+/* Who has another way knows in a quarter of a second that this one is cut: a device tries seven times, and
+ * may take up to four times the time-out. */
 static struct device_tuning tuning_of(struct kvd_session *s)
 {
 	struct device_tuning t = s->client->device.tuning;
