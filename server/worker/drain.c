@@ -27,7 +27,8 @@
 #include "server/worker/context.h"
 #include "server/worker/worker_impl.h"
 
-#define LAST_WQE_NS_MAX 1000000000ull
+/* Who lost its port waits for the fate of its changes meanwhile: a second would be all that it has. */
+#define LAST_WQE_NS_MAX 250000000ull
 #define GIVE_UP_NS 2000000000ull
 /* Where others wait, a peer that takes nothing is ended so soon, one in each ROOM_NS. */
 #define STUCK_NS 250000000ull
