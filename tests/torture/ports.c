@@ -16,6 +16,7 @@
 #define SESSIONS_MAX 16u
 #define WORDS (40000u) /* of a value: two parts of a GET */
 #define PHASE_MS 1500u
+#define BUSY_PART 5u /* of the limit: a machine where calls take as long without a cut is busy */
 #define LOCK_EVERY 8u
 #define OPS_MIN 2u /* of each session in a phase */
 
@@ -186,7 +187,9 @@ static void let_run(enum phase next)
 			check(now_ns() < end, "a session that does nothing any more");
 }
 
-static bool play_round(unsigned round, uint64_t limit_ms, const char *cut, const char *heal)
+enum verdict { GOOD, LATE, BUSY };
+
+static enum verdict play_round(unsigned round, uint64_t limit_ms, const char *cut, const char *heal)
 {
 	uint64_t before, with;
 
@@ -200,7 +203,25 @@ static bool play_round(unsigned round, uint64_t limit_ms, const char *cut, const
 	       "%u)\n", round, (unsigned long long)before, (unsigned long long)with,
 	       slowest(CUT)->longest[CUT], slowest(CUT)->number);
 	fflush(stdout);
-	return !limit_ms || with <= before + limit_ms;
+	if (!limit_ms || with <= before + limit_ms)
+		return GOOD;
+	return before > limit_ms / BUSY_PART ? BUSY : LATE;
+}
+
+/* One that is late on a machine that was busy before says nothing, and is done again, so often. */
+static bool play(unsigned rounds, uint64_t limit_ms, const char *cut, const char *heal)
+{
+	unsigned good = 0, again = rounds;
+	bool is_good = true;
+
+	for (unsigned round = 1; good < rounds; round++) {
+		enum verdict v = play_round(round, limit_ms, cut, heal);
+		if (v == BUSY && again--)
+			continue;
+		is_good &= v == GOOD;
+		good++;
+	}
+	return is_good;
 }
 
 /* ------------------------------------------------------------------------ main */
@@ -263,7 +284,6 @@ int main(int argc, char **argv)
 {
 	struct kvd_options options = { .size = sizeof options, .timeout_ms = 20000 };
 	kvd_client *client;
-	bool is_good = true;
 
 	if (argc != 7) {
 		fprintf(stderr, "usage: ports ADDR,ADDR SESSIONS ROUNDS LIMIT_MS CUT HEAL\n");
@@ -281,8 +301,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < hands_count; i++)
 		if (pthread_create(&hands[i].thread, NULL, work, &hands[i]))
 			die("thread", "not started");
-	for (unsigned round = 1; round <= rounds; round++)
-		is_good &= play_round(round, limit_ms, argv[5], argv[6]);
+	bool is_good = play(rounds, limit_ms, argv[5], argv[6]);
 	reached("sessions whose port was cut", finish(), 1);
 	if (!is_good)
 		die("a cut", "a call took too long");
