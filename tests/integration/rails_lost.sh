@@ -44,9 +44,16 @@ fails 1 20
 open_batch --timeout 5 # by the first
 ask "put key value"
 [ "$answer" = OK ] || fail "put by the first: $answer"
-for ((i = 0; i < 60; i++)); do echo "put key$i value"; done | by "$second" --timeout 2 >"$tmp/out" 2>"$tmp/err"
+mkfifo "$tmp/puts"
+start bash -c 'exec yes "put other value" >"$0" 2>/dev/null' "$tmp/puts"
+start bash -c 'exec "$0" -s "$1" --timeout 2 <"$2" >/dev/null 2>&1' "$KVD_BUILD/kvcli" "$second" "$tmp/puts"
+putter=$pid
 lost() { grep -q 'soft1 (127.0.0.2:[0-9]*) is of no use any more' "$kvd_log"; }
 wait_for lost || fail "kvd doesn't say that it lost a device"
+ended() { grep -q 'from 127.0.0.2:[0-9]* closed: the device failed' "$kvd_log"; }
+wait_for ended || fail "connections of the lost device go on"
+kill "$putter"
+wait_exit "$putter"
 grep -q 'kvd serves on by the others; start kvd again when the device is well' "$kvd_log" || fail "nor what to do"
 for ((i = 0; i < 100; i++)); do
 	ask "put key $i"
