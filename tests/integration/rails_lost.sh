@@ -34,10 +34,12 @@ if kvd --help | grep -q -- --cluster-key; then
 fi
 
 say "a device fails"
+metrics=
+! kvd --version | grep -q 'metrics: yes' || metrics="--metrics 127.0.0.1:0"
 # fails DEVICE N: a kvd whose device does, at the Nth request that it posts there.
 fails() {
 	export SOFTVERBS_FAULT="event=8,event_at=$2,device=$1"
-	serve --metrics 127.0.0.1:0
+	serve $metrics
 	unset SOFTVERBS_FAULT
 }
 fails 1 20
@@ -61,6 +63,21 @@ for ((i = 0; i < 100; i++)); do
 	ask "get key"
 	[ "$answer" = $i ] || fail "by the other device: $answer"
 done
+# figure SAMPLE: of the metrics.
+figure() {
+	exec 9<>"/dev/tcp/127.0.0.1/$(sed -n 's|.*metrics at http://[^ ]*:\([0-9]*\)/metrics.*|\1|p' "$kvd_log")" ||
+		fail "no connection to the metrics"
+	printf 'GET /metrics HTTP/1.1\r\nHost: kvd\r\nConnection: close\r\n\r\n' >&9
+	timeout $patience_s cat <&9 >"$tmp/metrics"
+	exec 9<&- 9>&-
+	tr -d '\r' <"$tmp/metrics" | awk -v sample="$1" 'index($0, sample " ") == 1 { print $NF }'
+}
+if [ -n "$metrics" ]; then
+	[ "$(figure 'kvd_device_lost{device="soft1"}')" = 1 ] || fail "the metrics don't say that soft1 is lost"
+	[ "$(figure 'kvd_device_lost{device="soft0"}')" = 0 ] || fail "the metrics say that soft0 is lost"
+	[ "$(figure "kvd_address_connections{device=\"soft0\",port=\"1\",address=\"$first\"}")" = 1 ] ||
+		fail "not one connection by $first: $(grep address_conn "$tmp/metrics")"
+fi
 [ "$(rails)" = "false true " ] || fail "the stats say: $(rails)"
 nobody() { by "$first" stats --json | flatten | awk '$1 ~ /rails.*connections$/ { n = $2 } END { exit n != 0 }'; }
 wait_for nobody || fail "connections of the lost device stay"
