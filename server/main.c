@@ -78,13 +78,11 @@ static int check_reach(const struct server *s, struct err *err)
 		       "--listen out, or say --device soft", s->options->listen);
 }
 
-/* Who has another way to go to is to know soon that one is cut: in a quarter of a second, where
- * the user says nothing else. */
+/* Who has another way to go to is to know soon that one is cut: in a quarter of a second, where the
+ * user says nothing else.  Less is too little for a machine whose processors are slow or busy. */
 static void tune(const struct host *h, struct device_tuning *t)
 {
-	if (h->listener_count < 2)
-		return;
-	if (t->ack_timeout == DEVICE_UNSET)
+	if (h->listener_count > 1 && t->ack_timeout == DEVICE_UNSET)
 		t->ack_timeout = 13;
 }
 

@@ -11,6 +11,7 @@
 #define WORDS 8192u /* looked at between two looks at the clock, or */
 #define SWAPS 4u    /* changed, each some microseconds of a device's time */
 #define STEP_NS 100000ull
+#define UNREACHED_NS 100000000ull /* until it is asked again whether words can be swapped */
 #define REST_PART 4 /* times as long as a step takes nothing is done */
 
 bool sweep_is_due(const struct sweep *s)
@@ -18,10 +19,16 @@ bool sweep_is_due(const struct sweep *s)
 	return s->is_running || s->later || s->words->wants_sweep;
 }
 
+static void go_through(struct sweep *s)
+{
+	s->next = 0;
+	s->failures = s->words->failures;
+}
+
 static void begin(struct sweep *s)
 {
 	s->is_running = true;
-	s->next = 0;
+	go_through(s);
 	s->now = s->later;
 	s->later = NULL;
 	s->words->wants_sweep = false;
@@ -81,6 +88,10 @@ void sweep_step(struct sweep *s, uint64_t now)
 
 	if (now < s->resume_ns || !sweep_is_due(s))
 		return;
+	if (!lockwords_are_reached(s->words)) {
+		s->resume_ns = now + UNREACHED_NS;
+		return;
+	}
 	if (!s->is_running)
 		begin(s);
 	do {
@@ -88,6 +99,8 @@ void sweep_step(struct sweep *s, uint64_t now)
 		at = clock_ns();
 	} while (s->next < s->words->config.stripes && at - now < STEP_NS);
 	s->resume_ns = at + REST_PART * (at - now);
+	if (s->failures != s->words->failures)
+		go_through(s); /* once more: words that could not be released name who is to be forgotten */
 	if (s->next >= s->words->config.stripes)
 		finish(s);
 }

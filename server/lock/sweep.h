@@ -26,6 +26,7 @@ struct sweep {
 	bool is_running;
 	uint64_t next;      /* stripe */
 	uint64_t resume_ns; /* not before that */
+	uint64_t failures;  /* of swaps, when it began */
 };
 
 /* A connection has ended: all words are looked at if it may have written any. */

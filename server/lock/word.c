@@ -15,6 +15,7 @@
 #define LOOK_NS 5000000ull /* how often a silent holder is looked at */
 #define TURN_NS 10000000ull /* how often changes have their turn, where clients wait too */
 #define OPEN_NS 2000000ull  /* and for how long */
+#define AGAIN_NS 1000000000ull /* between two tries to have a way to the words */
 #define TRIES_MAX 8u /* at a word that changes between look and swap; the next look goes on */
 
 struct holder *lockword_holder(struct lockwords *l, uint64_t word)
@@ -35,20 +36,47 @@ uint64_t lockword_get(const struct lockwords *l, uint64_t stripe)
 	return atomic_load_explicit(&l->config.loopback.locks[stripe], memory_order_acquire);
 }
 
+/* It can't be made while the device's port is down, and is made again when it is up. */
+bool lockwords_are_reached(struct lockwords *l)
+{
+	struct err err;
+
+	if (l->loopback)
+		return true;
+	if (clock_ns() < l->again_ns)
+		return false;
+	if (loopback_new(&l->config.loopback, &l->loopback, &err)) {
+		if (!l->is_cut)
+			log_error("no way to the lock words, so locks wait (is the port of the first device "
+				  "down?): %s", err.text);
+		l->is_cut = true;
+		l->again_ns = clock_ns() + AGAIN_NS;
+		return false;
+	}
+	if (l->is_cut)
+		log_info("there is a way to the lock words again");
+	l->is_cut = false;
+	return true;
+}
+
 /* Swaps a lock word; true if it was `expected`. */
 bool lockword_swap(struct lockwords *l, uint64_t stripe, uint64_t expected, uint64_t desired)
 {
 	struct err err;
 	uint64_t old;
 
-	if (!loopback_cas(l->loopback, stripe, expected, desired, &old, &err))
+	if (!lockwords_are_reached(l))
+		return false;
+	if (!loopback_cas(l->loopback, stripe, expected, desired, &old, &err)) {
+		l->has_failed = false;
 		return old == expected;
-	log_error("%s", err.text);
-	loopback_delete(&l->loopback);
-	if (loopback_new(&l->config.loopback, &l->loopback, &err)) {
-		log_error("no loopback any more, locks can't be recovered: %s", err.text);
-		abort(); /* lock words could stay held for ever */
 	}
+	log_limited(LOG_LEVEL_ERROR, "no way to the lock words", "%s", err.text);
+	loopback_delete(&l->loopback); /* what it had posted has taken effect, or never will */
+	l->failures++;
+	/* At once, but where that failed too: each try may take half a second. */
+	l->again_ns = clock_ns() + (l->has_failed ? AGAIN_NS : 0);
+	l->has_failed = true;
 	return lockword_get(l, stripe) == desired; /* tokens never repeat: it was ours */
 }
 

@@ -14,7 +14,11 @@
 
 struct lockwords {
 	struct locker_config config;
-	struct loopback *loopback;
+	struct loopback *loopback; /* NULL: the device lets nothing through */
+	uint64_t again_ns;         /* then: it is not made before */
+	uint64_t failures;         /* of swaps, counted */
+	bool has_failed;           /* the last one */
+	bool is_cut;               /* which was told */
 	struct queues queues;
 	struct holders holders;
 	uint64_t looks; /* at holders, counted */
@@ -30,7 +34,9 @@ void lockwords_fini(struct lockwords *l);
 /* Whom a word names: a connection that lives and may hold it; NULL: nobody. */
 struct holder *lockword_holder(struct lockwords *l, uint64_t word);
 uint64_t lockword_get(const struct lockwords *l, uint64_t stripe);
-/* True if it was `expected`, and is `desired` now. */
+/* Whether words can be swapped, as far as is known. */
+bool lockwords_are_reached(struct lockwords *l);
+/* True if it was `expected`, and is `desired` now; false, too, while none can be. */
 bool lockword_swap(struct lockwords *l, uint64_t stripe, uint64_t expected, uint64_t desired);
 /* Gives the lock to the first waiter, or frees it if there is none; false: it is not
  * `word` any more. */

@@ -34,19 +34,28 @@ if kvd --help | grep -q -- --cluster-key; then
 fi
 
 say "a device fails"
+metrics=
+! kvd --version | grep -q 'metrics: yes' || metrics="--metrics 127.0.0.1:0"
 # fails DEVICE N: a kvd whose device does, at the Nth request that it posts there.
 fails() {
 	export SOFTVERBS_FAULT="event=8,event_at=$2,device=$1"
-	serve --metrics 127.0.0.1:0
+	serve $metrics
 	unset SOFTVERBS_FAULT
 }
 fails 1 20
 open_batch --timeout 5 # by the first
 ask "put key value"
 [ "$answer" = OK ] || fail "put by the first: $answer"
-for ((i = 0; i < 60; i++)); do echo "put key$i value"; done | by "$second" --timeout 2 >"$tmp/out" 2>"$tmp/err"
+mkfifo "$tmp/puts"
+start bash -c 'exec yes "put other value" >"$0" 2>/dev/null' "$tmp/puts"
+start bash -c 'exec "$0" -s "$1" --timeout 2 <"$2" >/dev/null 2>&1' "$KVD_BUILD/kvcli" "$second" "$tmp/puts"
+putter=$pid
 lost() { grep -q 'soft1 (127.0.0.2:[0-9]*) is of no use any more' "$kvd_log"; }
 wait_for lost || fail "kvd doesn't say that it lost a device"
+ended() { grep -q 'from 127.0.0.2:[0-9]* closed: the device failed' "$kvd_log"; }
+wait_for ended || fail "connections of the lost device go on"
+kill "$putter"
+wait_exit "$putter"
 grep -q 'kvd serves on by the others; start kvd again when the device is well' "$kvd_log" || fail "nor what to do"
 for ((i = 0; i < 100; i++)); do
 	ask "put key $i"
@@ -54,6 +63,21 @@ for ((i = 0; i < 100; i++)); do
 	ask "get key"
 	[ "$answer" = $i ] || fail "by the other device: $answer"
 done
+# figure SAMPLE: of the metrics.
+figure() {
+	exec 9<>"/dev/tcp/127.0.0.1/$(sed -n 's|.*metrics at http://[^ ]*:\([0-9]*\)/metrics.*|\1|p' "$kvd_log")" ||
+		fail "no connection to the metrics"
+	printf 'GET /metrics HTTP/1.1\r\nHost: kvd\r\nConnection: close\r\n\r\n' >&9
+	timeout $patience_s cat <&9 >"$tmp/metrics"
+	exec 9<&- 9>&-
+	tr -d '\r' <"$tmp/metrics" | awk -v sample="$1" 'index($0, sample " ") == 1 { print $NF }'
+}
+if [ -n "$metrics" ]; then
+	[ "$(figure 'kvd_device_lost{device="soft1"}')" = 1 ] || fail "the metrics don't say that soft1 is lost"
+	[ "$(figure 'kvd_device_lost{device="soft0"}')" = 0 ] || fail "the metrics say that soft0 is lost"
+	[ "$(figure "kvd_address_connections{device=\"soft0\",port=\"1\",address=\"$first\"}")" = 1 ] ||
+		fail "not one connection by $first: $(grep address_conn "$tmp/metrics")"
+fi
 [ "$(rails)" = "false true " ] || fail "the stats say: $(rails)"
 nobody() { by "$first" stats --json | flatten | awk '$1 ~ /rails.*connections$/ { n = $2 } END { exit n != 0 }'; }
 wait_for nobody || fail "connections of the lost device stay"

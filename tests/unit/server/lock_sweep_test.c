@@ -26,6 +26,8 @@ static struct sweep sweep;
 static struct holder h[ENDED];
 static unsigned forgotten, sweeps, steps;
 static uint64_t now;
+static unsigned fails_at; /* the so manieth swap from now on; 0: none */
+static bool is_down;      /* no loopback can be made */
 
 struct loopback {
 	int unused;
@@ -35,7 +37,8 @@ static struct loopback only;
 int loopback_new(const struct loopback_config *config, struct loopback **loopback, struct err *err)
 {
 	(void)config;
-	(void)err;
+	if (is_down)
+		return err_set(err, -1, "down");
 	*loopback = &only;
 	return 0;
 }
@@ -49,7 +52,8 @@ int loopback_cas(struct loopback *loopback, uint64_t stripe, uint64_t expected, 
 		 uint64_t *old, struct err *err)
 {
 	(void)loopback;
-	(void)err;
+	if (fails_at && !--fails_at)
+		return err_set(err, -1, "broken");
 	*old = words[stripe];
 	if (*old == expected)
 		words[stripe] = desired;
@@ -74,7 +78,8 @@ static int begin(void **state)
 	if (lockwords_init(&l, &config, &err))
 		return -1;
 	sweep = (struct sweep){ .words = &l, .forget = forget };
-	forgotten = sweeps = steps = 0;
+	forgotten = sweeps = steps = fails_at = 0;
+	is_down = false;
 	now = clock_ns();
 	return 0;
 }
@@ -124,6 +129,42 @@ static void test_one_for_all(void **state)
 		assert_null(holders_find(&l.holders, h[i].id & LAYOUT_LOCK_CONNECTION_MASK));
 	}
 	assert_false(sweep_is_due(&sweep));
+}
+
+/* A word that could not be released keeps its holder from being forgotten. */
+static void test_swap_that_fails(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < ENDED; i++) {
+		add(i);
+		words[i * 1000 + 7] = layout_token(h[i].id, 1);
+		sweep_ended(&sweep, &h[i]);
+	}
+	fails_at = 2;
+	while (forgotten < ENDED)
+		step();
+	for (unsigned i = 0; i < ENDED; i++)
+		assert_int_equal(words[i * 1000 + 7], 0);
+}
+
+/* The device lets nothing through for a while. */
+static void test_no_way_to_the_words(void **state)
+{
+	(void)state;
+	add(0);
+	words[7] = layout_token(h[0].id, 1);
+	sweep_ended(&sweep, &h[0]);
+	fails_at = 1;
+	is_down = true;
+	for (unsigned i = 0; i < 100; i++)
+		step();
+	assert_int_equal(forgotten, 0);
+	assert_true(words[7] != 0 && sweep_is_due(&sweep));
+	is_down = false;
+	l.again_ns = 0; /* its time has come */
+	while (!forgotten)
+		step();
+	assert_int_equal(words[7], 0);
 }
 
 /* Who ends while a sweep is under way may have words behind it: the next one is theirs. */
@@ -217,6 +258,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_one_for_all, begin, end),
 		cmocka_unit_test_setup_teardown(test_later, begin, end),
+		cmocka_unit_test_setup_teardown(test_swap_that_fails, begin, end),
+		cmocka_unit_test_setup_teardown(test_no_way_to_the_words, begin, end),
 		cmocka_unit_test_setup_teardown(test_cost, begin, end),
 		cmocka_unit_test_setup_teardown(test_not_for_readers, begin, end),
 		cmocka_unit_test_setup_teardown(test_nobody, begin, end),

@@ -19,6 +19,8 @@
 static _Atomic uint64_t words[STRIPES];
 static struct lockwords l;
 static bool flips; /* somebody changes a word between each look and swap */
+static bool is_down; /* no loopback can be made */
+static unsigned tries; /* to make one */
 static bool breaks, is_unseen, lies; /* a swap: fails; the CPU doesn't see it; its answer is wrong */
 static unsigned swaps;
 static uint64_t fenced, looked_at; /* whom the hooks were last called for */
@@ -31,7 +33,9 @@ static struct loopback only;
 int loopback_new(const struct loopback_config *config, struct loopback **loopback, struct err *err)
 {
 	(void)config;
-	(void)err;
+	tries++;
+	if (is_down)
+		return err_set(err, -1, "down");
 	*loopback = &only;
 	return 0;
 }
@@ -87,7 +91,7 @@ static int begin(void **state)
 
 	(void)state;
 	memset((void *)words, 0, sizeof words);
-	flips = breaks = is_unseen = lies = false;
+	flips = breaks = is_unseen = lies = is_down = false;
 	if (init(&err))
 		return -1;
 	swaps = 0;
@@ -129,6 +133,44 @@ static void test_litmus(void **state)
 	breaks = true;
 	assert_int_equal(init(&err), -1);
 	assert_string_equal(err.text, "broken");
+}
+
+/* The device's port is down: words stay as they are, and kvd lives; when it is up, locks go on. */
+static void test_no_way_to_the_words(void **state)
+{
+	const uint64_t token = layout_token(77, 1);
+
+	(void)state;
+	words[1] = token;
+	breaks = is_down = true;
+	assert_false(lockword_swap(&l, 1, token, 0));
+	assert_false(lockwords_are_reached(&l));
+	tries = 0;
+	for (unsigned i = 0; i < 1000; i++)
+		assert_false(lockword_clear(&l, 1));
+	assert_in_range(tries, 0, 1); /* a try may take half a second */
+	assert_int_equal(words[1], token);
+	breaks = is_down = false;
+	l.again_ns = 0; /* its time has come */
+	assert_true(lockword_clear(&l, 1));
+	assert_int_equal(words[1], 0);
+}
+
+/* One that breaks is made anew at once; what breaks again is left alone for a while. */
+static void test_breaks_again(void **state)
+{
+	(void)state;
+	breaks = true;
+	tries = 0;
+	assert_false(lockword_swap(&l, 1, 0, 5));
+	assert_int_equal(tries, 0);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_false(lockword_swap(&l, 1, 0, 5));
+	assert_int_equal(tries, 1);
+	breaks = false;
+	l.again_ns = 0;
+	assert_true(lockword_swap(&l, 1, 0, 5));
+	assert_int_equal(words[1], 5);
 }
 
 /* A writer that changes its word in a loop: the others' turn comes nevertheless. */
@@ -198,6 +240,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_litmus, begin, end),
+		cmocka_unit_test_setup_teardown(test_no_way_to_the_words, begin, end),
+		cmocka_unit_test_setup_teardown(test_breaks_again, begin, end),
 		cmocka_unit_test_setup_teardown(test_flips, begin, end),
 		cmocka_unit_test_setup_teardown(test_twins, begin, end),
 		cmocka_unit_test_setup_teardown(test_holds_nothing, begin, end),
