@@ -298,6 +298,8 @@ int main(int argc, char **argv)
 		die("client", kvd_client_error(client));
 	for (unsigned i = 0; i < hands_count; i++)
 		begin(&hands[i], i, client);
+	kvd_del(hands[0].session, "sum", 3); /* an earlier run's */
+	kvd_del(hands[0].session, "locked", 6);
 	for (unsigned i = 0; i < hands_count; i++)
 		if (pthread_create(&hands[i].thread, NULL, work, &hands[i]))
 			die("thread", "not started");
