@@ -22,7 +22,7 @@ static void check_namespaces(const struct opt_list *list)
 	FUZZ_CHECK(count <= NAMESPACES_MAX);
 	for (unsigned i = 0; i < count; i++) {
 		FUZZ_CHECK(space_name_is_good(o[i].name, strlen(o[i].name)));
-		FUZZ_CHECK(o[i].memory_bytes >= TABLE_BYTES_MIN && o[i].workers >= 1);
+		FUZZ_CHECK(o[i].memory_bytes >= TABLE_BYTES_MIN && o[i].workers >= 0);
 		for (unsigned k = 0; k < i; k++)
 			FUZZ_CHECK(strcmp(o[i].name, o[k].name) != 0);
 	}
