@@ -331,20 +331,12 @@ static bool is_sparse(struct store_worker *w, const struct slab_held *slab)
 		use.taken > use.slots / 8 * 7);
 }
 
-/* How many items a step moves at the most. */
-static unsigned step_items(const struct slab_held *slab)
-{
-	uint64_t fit = (STEP_BYTES + slab->slot_bytes - 1) / slab->slot_bytes;
-
-	return fit < STEP_ITEMS ? (unsigned)fit : STEP_ITEMS;
-}
-
 /* What the moves of a step will look at comes into the cache: for all of them at once. */
-static void fetch_ahead(struct store_worker *w)
+static void fetch_ahead(struct store_worker *w, unsigned most)
 {
 	const struct slab_held *slab = &w->compact->slab;
 
-	for (unsigned i = w->compact->slot, n = 0; i < slab->slots && n < step_items(slab); i++) {
+	for (unsigned i = w->compact->slot, n = 0; i < slab->slots && n < most; i++) {
 		if (!slab_held_is_taken(slab, i))
 			continue;
 		store_move_fetch(w, (const struct layout_item *)(slab->addr + i * slab->slot_bytes),
@@ -358,10 +350,11 @@ static void drain(struct store_worker *w)
 {
 	struct compact_worker *c = w->compact;
 	struct slab_held *slab = &c->slab;
-	unsigned begun = c->moved;
+	uint64_t fit = (STEP_BYTES + slab->slot_bytes - 1) / slab->slot_bytes;
+	unsigned begun = c->moved, most = fit < STEP_ITEMS ? (unsigned)fit : STEP_ITEMS;
 
-	fetch_ahead(w);
-	while (c->slot < slab->slots && c->moved - begun < step_items(slab)) {
+	fetch_ahead(w, most);
+	while (c->slot < slab->slots && c->moved - begun < most) {
 		unsigned i = c->slot++;
 		if (!slab_held_is_taken(slab, i))
 			continue;

@@ -75,8 +75,9 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int ac
 		errno = ENOMEM;
 		return NULL;
 	}
+	last_key++;
 	*mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = bytes,
-			       .lkey = ++last_key, .rkey = last_key + 1000 };
+			       .lkey = last_key, .rkey = last_key + 1000 };
 	mrs[at(pd->context)]++;
 	return mr;
 }
