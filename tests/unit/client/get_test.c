@@ -186,6 +186,7 @@ static void test_value_into_a_registered_buffer(void **state)
 	struct op *op;
 	int rc;
 	assert_int_equal(fast_get(e, key, strlen(key), &to, &got, &op, &rc), FAST_NOT);
+	buffers_remove(e->registrar.buffers, e->registrar.verbs, (uintptr_t)value);
 }
 
 static void test_too_many_pieces(void **state)

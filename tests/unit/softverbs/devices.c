@@ -98,6 +98,8 @@ static void attributes(int sock)
 		CHECK(gid.raw[12] == 127 && gid.raw[15] == last[i]);
 	}
 	CHECK(attr[0].node_guid != attr[1].node_guid);
+	for (int i = 0; i < 2; i++)
+		CHECK(!sv_close_device(ctx[i]));
 }
 
 /* ---- addresses ---- */
