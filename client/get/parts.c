@@ -50,8 +50,20 @@ void parts_begin(struct engine *e, struct get *g)
 		post_more(e, g);
 }
 
+/*
+ * Whether it is the session's only long value now.  Of many each is hashed by the session's own
+ * thread: others' threads have the processors, from which one that waits for the next part of one
+ * value would only take time.
+ */
+static bool is_alone(const struct engine *e, const struct get *g)
+{
+	return !e->parked && e->parts == g->parts_posted - g->parts_arrived;
+}
+
 void parts_arrived(struct engine *e, struct get *g)
 {
+	if (!g->arrived)
+		g->hasher = is_alone(e, g) ? e->hasher : NULL;
 	item_part_arrived(g);
 	e->parts -= has_parts(g);
 	post_more(e, g);

@@ -130,6 +130,30 @@ static void test_short_ones_do_not_wait(void **state)
 	assert_int_equal(e->parts, PARTS_ALL_MAX);
 }
 
+/* The second thread hashes a value that the session waits for alone, and none of many. */
+static void test_one_alone_is_hashed_aside(void **state)
+{
+	(void)state;
+	e->hasher = hasher_new();
+	assert_non_null(e->hasher);
+	struct op *one = begin(VALUE_BYTES);
+	arrive(one);
+	assert_ptr_equal(((struct get *)one->own)->hasher, e->hasher);
+	while (!is_whole(one))
+		arrive(one);
+	struct op *two[] = { begin(VALUE_BYTES), begin(VALUE_BYTES) };
+	arrive(two[0]);
+	assert_null(((struct get *)two[0]->own)->hasher);
+	struct op *parked = begin(VALUE_BYTES);
+	while (e->parked)
+		arrive(two[0]);
+	assert_true(parked->reads > 0);
+	health_fail(&e->health, KVD_ECONNECT, "gone");
+	ops_abort(e);
+	hasher_delete(e->hasher);
+	e->hasher = NULL;
+}
+
 /* The next connection begins with none under way, and nobody parked. */
 static void test_broken_connection(void **state)
 {
@@ -167,6 +191,7 @@ int main(void)
 		TEST(test_few_are_under_way),
 		TEST(test_all_arrive_in_turn),
 		TEST(test_short_ones_do_not_wait),
+		TEST(test_one_alone_is_hashed_aside),
 		TEST(test_broken_connection),
 		TEST(test_long_put_is_posted_at_once),
 	};
