@@ -29,7 +29,8 @@ static inline bool lock_counts(struct engine *e, uint64_t reign)
 
 /* It does not, by what the session knows: the primary is asked, which looks at its own lease. */
 int lock_confirm(struct kvd_session *session);
-/* Waits in kvd's queue for up to timeout_ms.  KVD_OK or KVD_E*: then it is not held. */
+/* Waits in kvd's queue for up to timeout_ms; 0: for no longer than an answer takes.  KVD_OK or
+ * KVD_E*: then it is not held. */
 int lock_wait(struct kvd_session *session, uint64_t stripe, uint64_t token, int timeout_ms);
 
 /* Asks whether the session holds it still: KVD_OK or KVD_E*. */

@@ -191,7 +191,7 @@ static int settle(struct kvd_session *s, uint64_t stripe, uint64_t token, bool w
 	if (was_free)
 		rc = lock_confirm(s);
 	else if ((timeout_ms = wait_ms(e, p)) || stripes_are_asked(e))
-		rc = lock_wait(s, stripe, token, timeout_ms ? timeout_ms : 1);
+		rc = lock_wait(s, stripe, token, timeout_ms);
 	else
 		rc = err_set(&e->health.err, KVD_EBUSY, "somebody else holds the lock");
 	if (rc && was_free)

@@ -86,10 +86,13 @@ int lock_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeou
 					.token = token,
 					.version = stripe };
 	const struct outcome *out;
-	int rc = ask(s, q, clock_ns() + (uint64_t)timeout_ms * 1000000, &out);
+	uint64_t wait_ms = timeout_ms ? (uint64_t)timeout_ms : 1; /* kvd knows no shorter one */
+	int rc = ask(s, q, clock_ns() + wait_ms * 1000000, &out);
 
 	if (rc || out->reply.status == WIRE_OK)
 		return rc;
+	if (out->reply.status == WIRE_EBUSY && !timeout_ms)
+		return err_set(&e->health.err, KVD_EBUSY, "somebody else holds the lock");
 	if (out->reply.status == WIRE_EBUSY)
 		return err_set(&e->health.err, KVD_EBUSY, "the lock was not free within %d ms",
 			       timeout_ms);

@@ -61,7 +61,7 @@ done
 excludes() {
 	by "$1" lock key -- "$KVD_BUILD/kvcli" -s "$2" lock --timeout 0 key -- true 2>"$tmp/err" &&
 		fail "the lock was taken twice, by $1 and $2"
-	says "lock"
+	says "somebody else holds the lock"
 	expect 0 by "$2" lock --timeout 0 key -- true
 }
 excludes "$first" "$second"
