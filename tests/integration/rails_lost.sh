@@ -79,6 +79,14 @@ if [ -n "$metrics" ]; then
 		fail "not one connection by $first: $(grep address_conn "$tmp/metrics")"
 fi
 [ "$(rails)" = "false true " ] || fail "the stats say: $(rails)"
+expect 0 by "$first" info
+[ "$(grep -cE '^its device +soft[01]$' "$tmp/out")" = 2 ] || fail "info doesn't name both devices"
+if command -v script >/dev/null; then
+	TERM=xterm script -qefc "stty rows 24 cols 80; '$KVD_BUILD/kvcli' -s $first top --interval 50ms --count 2" /dev/null \
+		</dev/null >"$tmp/screen" || fail "top on a terminal"
+	grep -q 'device  *soft0   connections [1-9]' "$tmp/screen" || fail "top doesn't name the device that is left"
+	grep -q 'device  *soft1   connections 0 .*LOST' "$tmp/screen" || fail "top doesn't say that a device is lost"
+fi
 nobody() { by "$first" stats --json | flatten | awk '$1 ~ /rails.*connections$/ { n = $2 } END { exit n != 0 }'; }
 wait_for nobody || fail "connections of the lost device stay"
 expect 3 by "$second" --timeout 2 get key

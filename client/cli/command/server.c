@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Commands on the server: ping, info, stats, backup, cluster. */
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,7 +258,9 @@ static const struct cli_option info_options[] = {
 };
 
 struct info_row {
-	const char *path, *label, *name;
+	const char *path; /* a pattern */
+	const char *label;
+	const char *name; /* in JSON; NULL: for people only */
 	struct cli_json *json; /* NULL: for people */
 };
 
@@ -266,7 +269,7 @@ static void print_row(void *arg, const char *path, const char *value)
 	const struct info_row *row = arg;
 	char buf[64];
 
-	if (strcmp(path, row->path) != 0)
+	if (fnmatch(row->path, path, 0) != 0)
 		return;
 	if (!row->json)
 		printf("%-12s %s\n", row->label, show_figure(path, value, buf, sizeof buf));
@@ -279,6 +282,7 @@ static void print_rows(const char *stats, struct cli_json *json)
 	static const struct info_row rows[] = {
 		{ "server.version", "kvd", "kvd_version", NULL },
 		{ "server.device", "its device", "kvd_device", NULL },
+		{ "rails.[!0].device", "its device", NULL, NULL },
 		{ "server.uptime_seconds", "seconds up", "uptime_seconds", NULL },
 		{ "connections", "connections", "connections", NULL },
 		{ "keys", "keys", "keys", NULL },
@@ -288,6 +292,9 @@ static void print_rows(const char *stats, struct cli_json *json)
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct info_row row = rows[i];
+
+		if (json && !row.name)
+			continue;
 		row.json = json;
 		cli_json_each(stats, print_row, &row);
 	}

@@ -243,6 +243,23 @@ static void show_table(struct top *t)
 	    number(value(t, "keys"), a), number(value(t, "expiry.keys"), b), text(t, "index.load"));
 }
 
+/* Where there are several. */
+static void show_devices(struct top *t)
+{
+	char at[4][32], a[32], b[32];
+
+	for (unsigned i = 0; find(&t->now, "rails.1.device"); i++) {
+		static const char *const names[] = { "device", "connections", "workers", "lost" };
+		for (unsigned n = 0; n < 4; n++)
+			snprintf(at[n], sizeof at[n], "rails.%u.%s", i, names[n]);
+		if (!find(&t->now, at[0]))
+			return;
+		bool is_lost = strcmp(text(t, at[3]), "true") == 0;
+		row(t, is_lost ? RED : NULL, "device       %s   connections %s   workers %s%s", text(t, at[0]),
+		    number(value(t, at[1]), a), number(value(t, at[2]), b), is_lost ? "   LOST" : "");
+	}
+}
+
 static void show_connections(struct top *t)
 {
 	char a[32];
@@ -320,6 +337,7 @@ static void show_screen(struct top *t, const char *why)
 	} else {
 		show_head(t);
 		show_table(t);
+		show_devices(t);
 		show_connections(t);
 		show_requests(t);
 	}
