@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # tests/nightly/check with a list of its own: what passes, fails, hangs and is skipped is told so, and what
-# hangs is ended with all that it started; it goes on where it was; a commit without all of it is not
-# good; the result says what is known; figures of it come into a page.
+# hangs is ended with all that it started; it goes on where it was, and from the result where the
+# content is the same; a commit without all of it is not good; figures of the result come into a page.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 requires python3 git
 nightly=$KVD_SOURCE/tests/nightly
@@ -22,7 +22,7 @@ skipped    1     echo "it is Monday"; exit 77
 allowed    1     echo "it is Monday"; exit 77
 END
 in_tree() { git -C "$tree" -c user.name=t -c user.email=t@t "$@"; }
-printf '/runs\n/mended\n/build\n/doc/nightly.jsonl\n' >"$tree/.gitignore"
+printf '/runs\n/mended\n/build\n' >"$tree/.gitignore"
 in_tree init -q && in_tree add . && in_tree commit -q -m one || fail "git"
 
 # look STATUS ARG...: what it says in $tmp/said.
@@ -68,6 +68,23 @@ assert steps[0]["figures"] == [["READs per GET, warm", "1.0000", "<= 1.02", "ok"
 assert all(s["seconds"] >= 0 for s in steps)
 END
 
+# Another machine has the result alone, whose own commit is of the same content: what passed is not run
+# again there, what did not is. Of another content it says nothing, and one that is torn is told.
+in_tree add doc/nightly.jsonl && in_tree commit -q -m result || fail "git"
+mv "$tree/build" "$tmp/here"
+look 1 good hangs
+said '^# good has passed on this commit'
+said '^FAIL: hangs '
+runs 2 "passed on another machine"
+mv "$tree/doc/nightly.jsonl" "$tmp/whole"
+head -c 300 "$tmp/whole" >"$tree/doc/nightly.jsonl"
+rm -r "$tree/build"
+look 2 --list; said 'doc/nightly.jsonl is no result'
+sed '1s/"content": "[0-9a-f]*"/"content": "0"/' "$tmp/whole" >"$tree/doc/nightly.jsonl"
+look 0 --list; said '^good +1 min  -'
+mv "$tmp/whole" "$tree/doc/nightly.jsonl"
+mv "$tmp/here" "$tree/build"
+
 # Figures of it in a page: what was there stays where nothing is known.
 engine='{"step": "engine", "result": "pass", "seconds": 1, "load": 0.5, "figures": [["READs per GET", "1.0000", "<= 1.02", "ok"], ["PUT p50", "1.31", "<= 1.3", "MISSED"]]}'
 printf '{"commit": "%040d", "date": "2026-01-02T03:04:05Z", "cores": 2}\n%s\n' 7 "$engine" >"$tmp/result"
@@ -88,7 +105,7 @@ look 0 good
 runs 3 "another commit"
 
 # A commit in the middle: what comes behind is none of it.
-printf '%s\n' 'moves 1 git -c user.name=t -c user.email=t@t commit -q --allow-empty -m three' 'behind 1 true' >"$steps"
+printf '%s\n' 'moves 1 echo more >>tests/must; git -c user.name=t -c user.email=t@t commit -q -a -m three' 'behind 1 true' >"$steps"
 look 2; said '^PASS: moves'; said 'of another commit by now'
 
 # Nobody's list.
