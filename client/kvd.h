@@ -357,7 +357,8 @@ void kvd_buffer_delete(kvd_buffer **buffer);
 
 /*
  * Many in flight.  A submit starts an operation and returns KVD_OK, KVD_EBUSY
- * if `depth` operations are in flight already (poll first), or an error; with
+ * if `depth` operations are in flight already, or what is in flight has to end before the
+ * session goes back to a port that it had lost (poll first), or an error; with
  * KVD_OK exactly one completion with `tag` follows from kvd_poll(), in any
  * order.  The key is copied; the value's memory must stay until the completion.
  * What is submitted goes out at the latest in the next kvd_poll(), as few

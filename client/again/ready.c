@@ -100,7 +100,7 @@ int session_ready(struct kvd_session *s)
 	struct engine *e = session_engine(s);
 	int rc;
 
-	if (health_is_usable(&e->health) && e->is_homesick)
+	if (e->home_ns && health_is_usable(&e->health) && clock_ns() >= e->home_ns)
 		session_go_home(s);
 	if (health_is_usable(&e->health))
 		return 0;

@@ -7,6 +7,7 @@
 #include "client/get/get.h"
 #include "client/op/engine.h"
 #include "client/op/operation.h"
+#include "client/session/connect.h"
 #include "client/session/session.h"
 #include "client/session/wait.h"
 
@@ -21,6 +22,8 @@ int session_submit(struct kvd_session *s, const struct op_class *class, const vo
 	if (!health_is_usable(&e->health) || e->adrift || e->is_homesick) {
 		if (e->done && e->health.broken)
 			return KVD_EBUSY; /* completions of a broken connection come first */
+		if (e->is_homesick && session_settle(s) && session_drains(s))
+			return KVD_EBUSY;
 		rc = session_ready(s);
 		if (rc)
 			return rc;

@@ -30,6 +30,7 @@
 
 /* As long as a READ takes where it doesn't wait for anything. */
 #define POLLS 256u
+#define AWAY_GETS 1024u
 
 /* What is posted: the item's READ, and a compare-and-swap before it if `locks`. */
 struct post {
@@ -42,12 +43,19 @@ struct post {
 	unsigned complete; /* of them */
 };
 
-HOT bool is_quiet(const struct engine *e)
+/* Not where it belongs: now and then the ordinary way looks whether it may go there. */
+static __attribute__((noinline)) bool stays_away(struct engine *e)
+{
+	return ++e->away_gets % AWAY_GETS;
+}
+
+HOT bool is_quiet(struct engine *e)
 {
 	const struct kvd_options *o = e->options;
 
 	return !e->in_flight && !e->done && !e->wr_count && health_is_good(&e->health) &&
-	       e->get != KVD_GET_MESSAGE && o->poll != KVD_POLL_EVENT;
+	       e->get != KVD_GET_MESSAGE && o->poll != KVD_POLL_EVENT &&
+	       (!e->home_ns || stays_away(e));
 }
 
 /* Whether the mirror knows the key's item, and it is one to be READ as a whole and copied. */

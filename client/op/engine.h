@@ -79,6 +79,8 @@ struct engine {
 	uint64_t probed_ns;   /* the last time */
 	uint64_t home_ns;     /* when it may go where it belongs; 0: it is there */
 	bool is_homesick;     /* that is now */
+	uint64_t drains_ns;   /* since when nothing new begins, so that it may; 0: that is not so */
+	unsigned away_gets;   /* of the short way, which asks no clock */
 	unsigned silences;    /* of kvd, since it answered last */
 	uint64_t patience_ns; /* with a cluster's primary that does not answer; 0: as long as a call takes */
 	uint64_t connections; /* that were begun: a lock is of one */

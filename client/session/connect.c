@@ -20,6 +20,7 @@
 #define RD_ATOM_MAX 16
 #define ACK_TIMEOUT_OF_MANY 13 /* 34 ms */
 #define HOME_NS 10000000000ull
+#define DRAIN_NS 50000000ull /* for what is in flight to end, before that */
 #define HOME_MS 100 /* what a call may lose where nobody is at home */
 #define DEALT_MS 1000 /* for a session that begins, where another address is known to be good */
 
@@ -307,6 +308,7 @@ static void look_ahead(struct kvd_session *s)
 	route_stay(r, &s->own, &s->addr);
 	e->home_ns = route_is_home(r, s->own, &s->addr) ? 0 : clock_ns() + HOME_NS;
 	e->is_homesick = false;
+	e->drains_ns = 0;
 }
 
 static int attempt_at(struct kvd_session *s, const struct goal *goal, int timeout_ms)
@@ -392,13 +394,35 @@ static int try_each(struct kvd_session *s)
 	return may_be_elsewhere(rc) ? first_rc : rc;
 }
 
+/* It tries that again later. */
+static void stay_away(struct engine *e, uint64_t now_ns)
+{
+	e->is_homesick = false;
+	e->drains_ns = 0;
+	e->home_ns = now_ns + HOME_NS;
+}
+
+/* One that is never without something in flight would never go. */
+bool session_drains(struct kvd_session *s)
+{
+	struct engine *e = &s->engine;
+	uint64_t now_ns = clock_ns();
+	struct goal goal;
+
+	if (!e->drains_ns && !e->held.count && route_deal(&s->client->route, &s->own, now_ns, &goal))
+		e->drains_ns = now_ns;
+	if (e->drains_ns && now_ns - e->drains_ns < DRAIN_NS)
+		return true;
+	stay_away(e, now_ns);
+	return false;
+}
+
 void session_go_home(struct kvd_session *s)
 {
 	struct engine *e = &s->engine;
 	struct goal goal;
 
-	e->is_homesick = false;
-	e->home_ns = clock_ns() + HOME_NS;
+	stay_away(e, clock_ns());
 	if (e->in_flight || e->held.count ||
 	    !route_deal(&s->client->route, &s->own, clock_ns(), &goal))
 		return;

@@ -10,6 +10,8 @@
 #ifndef CLIENT_SESSION_CONNECT_H
 #define CLIENT_SESSION_CONNECT_H
 
+#include <stdbool.h>
+
 struct kvd_session;
 
 /* 0 or KVD_E*, with the session's err set: of the first connection, */
@@ -19,5 +21,7 @@ int session_attempt(struct kvd_session *s, int timeout_ms);
 /* To its own address, if the session is idle and somebody may be there: connected there, or as before,
  * or not at all. */
 void session_go_home(struct kvd_session *s);
+/* It would go there, but something is in flight: whether nothing new begins until that has ended. */
+bool session_drains(struct kvd_session *s);
 
 #endif

@@ -16,7 +16,7 @@ both=${at[0]},${at[1]}
 # connections N: how many came to the Nth port; a peer's address is of its port's device.
 connections() { grep -c "connection [0-9]* from 127\.0\.0\.$1:.* on worker" "$kvd_log"; }
 load() {
-	"$KVD_BUILD/kvbench" load -s "$1" -t 4 -p recordcount=1000 -P "$KVD_SOURCE/bench/workloads/workloada"
+	"$KVD_BUILD/kvbench" load -s "$1" -t 4 -p recordcount=1000 -p fieldcount=1 -P "$KVD_SOURCE/bench/workloads/workloada"
 }
 
 # Half of the sessions each; with one session, or one address, as ever.
@@ -46,24 +46,35 @@ expect 0 "$ports" "$both" 4 "$rounds" 1000 'touch "$SOFTVERBS_DOWN/soft$(($1 % 2
 	'rm "$SOFTVERBS_DOWN/soft$(($1 % 2))"'
 grep '^ports:' "$tmp/out"
 
-# A session that lost its port goes back once that is mended and nothing is in flight.
-KVD_ADDR=$both
-open_batch --timeout 20
+# Sessions that lost their port go back once that is mended: one that is idle in between, one that
+# only does short GETs, one that is never without something in flight.
+KVD_ADDR=${at[1]},${at[0]} second=$(connections 2)
+start "$KVD_BUILD/tests/torture/homes" "$KVD_ADDR" "$tmp/home" >"$tmp/homes.log" 2>&1
+homes=$pid
+are_there() { [ "$(connections 2)" = $((second + 2)) ]; }
+wait_for are_there || { cat "$tmp/homes.log"; fail "sessions are not at the first address that was given"; }
+open_batch --timeout 20 # after the program, which has nothing of its pipes so
 ask "put home away"
 first=$(connections 1) second=$(connections 2)
-touch "$tmp/down/soft0"
+touch "$tmp/down/soft1"
 ask "put home soon"
 [ "$answer" = OK ] || fail "a change over a cut: $answer"
-[ "$(connections 2)" = $((second + 1)) ] || fail "it went on by the port that was cut"
-rm "$tmp/down/soft0"
-is_back() {
+are_away() { [ "$(connections 1)" = $((first + 3)) ]; }
+wait_for are_away || fail "they went on by the port that was cut"
+rm "$tmp/down/soft1"
+are_back() {
 	ask "put home again"
 	[ "$answer" = OK ] || fail "a change on the way back: $answer"
-	[ "$(connections 1)" -gt "$first" ]
+	[ "$(connections 2)" = $((second + 3)) ]
 }
-wait_for is_back || fail "a session does not go back to its port"
+wait_for are_back || fail "$(($(connections 2) - second)) of 3 sessions went back to their port"
 exec 7>&- 8<&-
 wait_exit "$batch_pid"
+touch "$tmp/home"
+wait_exit "$homes"
+cat "$tmp/homes.log"
+[ "$status" = 0 ] || fail "GETs of sessions on their way"
+KVD_ADDR=$both
 
 # All kinds of operations on a few keys.
 start "$KVD_BUILD/tests/torture/histories/histories" "$both" 5 86400 0 "${KVD_HISTORIES_SEED:-1}" \
