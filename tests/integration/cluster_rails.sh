@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # A cluster whose members have two devices: clients by either, told of both by any member. The port that
-# links are not of is cut at the primary: changes go on, and nobody takes over. The one that they are
-# of: somebody serves on, and all are together again when it is mended. Clients by both follow, also where
-# the primary is killed, and locks by both exclude each other, before and after.
+# links are not of is cut at the primary, or its device fails: changes go on, and nobody takes over. The one
+# that they are of is cut: somebody serves on, and all are together again when it is mended. Clients by both
+# follow, also where the primary is killed, and locks by both exclude each other, before and after.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 . "$KVD_SOURCE/tests/lib/cluster/kit.sh"
 . "$KVD_SOURCE/tests/lib/sessions.sh"
@@ -14,11 +14,13 @@ export SOFTVERBS_DEVICES=2
 adds=$(scaled 20000 2000)
 one=() two=()
 
-# member N: sets addr[N] to both addresses, one[N] and two[N] to each; its ports are cut in $tmp/downN.
+# member N [FAULT]: sets addr[N] to both addresses, one[N] and two[N] to each; its ports are cut in $tmp/downN.
 member() {
 	mkdir -p "$tmp/down$1"
+	[ -z "${2-}" ] || export SOFTVERBS_FAULT=$2
 	SOFTVERBS_DOWN=$tmp/down$1 start_kvd --memory 64M --workers 2 --poll event --log-level debug \
 		--cluster "$zookeepers/test" --cluster-key "$tmp/key" --listen 127.0.0.1:0,127.0.0.2:0
+	unset SOFTVERBS_FAULT
 	{ read -r "one[$1]"; read -r "two[$1]"; } <<<"$KVD_ADDR"
 	addr[$1]=${one[$1]},${two[$1]} pids[$1]=$KVD_PID logs[$1]=$kvd_log
 	KVD_ADDR=${one[$1]}
@@ -46,10 +48,10 @@ added=0
 
 say "links are of the first device"
 head -c 32 /dev/urandom | basenc --base64url | tr -d = >"$tmp/key"
-status=0
-kvd --memory 64M --listen 127.0.0.1:0,127.0.0.2:0 --cluster 127.0.0.1:9/x --cluster-key "$tmp/key" \
-	--cluster-listen 127.0.0.2:0 2>"$tmp/err" || status=$?
-[ $status = 1 ] || fail "status $status"
+start "$KVD_BUILD/kvd" --memory 64M --listen 127.0.0.1:0,127.0.0.2:0 --cluster 127.0.0.1:9/x \
+	--cluster-key "$tmp/key" --cluster-listen 127.0.0.2:0 2>"$tmp/err"
+wait_exit "$pid"
+[ "$status" = 1 ] || fail "status $status"
 says "127.0.0.2:0 is on another device than the first address of --listen"
 
 start_zookeeper
@@ -176,3 +178,22 @@ for i in 1 2 3; do
 		by "${one[${backups[1]}]}" get "long by $at" | cmp - "$tmp/long" || fail "a long value is another one"
 	done
 done
+
+say "the second device of the primary fails"
+killed=$primary
+member "$killed" event=8,event_at=$((adds / 2)),device=1
+wait_for is_whole || fail "the set is not whole after a start"
+expect 0 by "${one[$primary]}" cluster promote "${names[$killed]}"
+is_led() { one_serves 0 && [ "$primary" = "$killed" ]; }
+wait_for is_led || fail "who was started is not primary"
+was_epoch=$(epoch)
+start adding "${two[$killed]}" "$tmp/adds"
+adder=$pid
+lost() { grep -q 'soft1 (127.0.0.2:[0-9]*) is of no use any more' "${logs[$killed]}"; }
+wait_for lost || fail "no device is lost"
+all_added "$tmp/adds" $adder
+[ "$(epoch)" = "$was_epoch" ] || fail "epoch $(epoch), which was $was_epoch: somebody took over, or was left out"
+# Its workers still take part: each obeys what a hand-over wants.
+expect 0 by "${one[$killed]}" cluster promote "${names[${backups[0]}]}"
+counted "${one[$killed]}"
+wait_for is_whole || fail "the set is not whole"
