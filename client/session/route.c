@@ -16,7 +16,7 @@ void route_fini(struct route *r)
 	pthread_mutex_destroy(&r->lock);
 }
 
-bool route_is_same(const struct addr *a, const struct addr *b)
+static bool is_same(const struct addr *a, const struct addr *b)
 {
 	return !strcmp(a->text, b->text);
 }
@@ -26,7 +26,7 @@ static unsigned find(const struct route *r, const struct addr *addr)
 {
 	unsigned i = 0;
 
-	while (i < r->count && !route_is_same(&r->of[i], addr))
+	while (i < r->count && !is_same(&r->of[i], addr))
 		i++;
 	return i;
 }
@@ -389,7 +389,7 @@ bool route_is_home(struct route *r, unsigned own, const struct addr *there)
 
 	pthread_mutex_lock(&r->lock);
 	is_home = own >= r->count || !may_deal(r) || (r->epoch && !is_its(r, own)) ||
-		  route_is_same(there, &r->of[own]);
+		  is_same(there, &r->of[own]);
 	pthread_mutex_unlock(&r->lock);
 	return is_home;
 }

@@ -109,6 +109,4 @@ bool route_met(struct route *r, const struct goal *goal, uint64_t instance, uint
 /* Nobody answered there: no session is sent there for a while. */
 void route_missed(struct route *r, const struct addr *addr, uint64_t now_ns);
 
-bool route_is_same(const struct addr *a, const struct addr *b);
-
 #endif

@@ -292,21 +292,6 @@ static void test_nobodys_lane(void **state)
 	expect(err.text, "no room");
 }
 
-/* Who asks comes from where it listens: of two ports in one net the other one is not for members. */
-static void test_comes_from_its_own_address(void **state)
-{
-	(void)state;
-	kit_close(&a, &b);
-	kit_address = "127.0.0.3:0";
-	kit_open(&a, "anna", &key, true);
-	kit_address = "127.0.0.1:0";
-	kit_open(&b, "bert", &key, true);
-	come_up();
-	link_peer_close(a.peer, "it is over");
-	kit_until(&a, &b, are_down, NULL, "both are down");
-	expect(b.why, "member anna (127.0.0.3:");
-}
-
 static void test_nobody_there(void **state)
 {
 	struct addr nobody = *link_door_addr(b.door);
@@ -597,7 +582,6 @@ int main(int argc, char **argv)
 		CASE(test_versions),
 		CASE(test_a_version_taken_away),
 		CASE(test_nobodys_lane),
-		CASE(test_comes_from_its_own_address),
 		CASE(test_nobody_there),
 		CASE(test_who_proves_nothing),
 		CASE(test_another_message_first),
