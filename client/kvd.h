@@ -137,7 +137,7 @@ struct kvd_options {
  * Makes a client of the server at `server` ("host", "host:port", "[v6]:port";
  * the port is 7480 if left out); "/NAME" behind it names a namespace of that kvd.  Several, with
  * commas in between, are members of one cluster (kvd-cluster(7)): one that answers is enough, as
- * it tells where the primary is.  Or they are the ports of one kvd: sessions are dealt out over
+ * it tells where the primary is, at all of its ports.  Or they are the ports of one kvd: sessions are dealt out over
  * them, and one whose port is cut goes on by another one within a second (libkvd(3), "Several ports").
  * Where they are neither, the first that answers counts, until it does no more.  Of a
  * host with several addresses each is tried by the first session, IPv4 first, and the one

@@ -141,7 +141,8 @@ enum wire_op {
 	WIRE_PREPEND = 19,
 	WIRE_WHERE = 20,   /* of a cluster: where its members listen for clients, as far as this one
 			    * knows: an address a line, the primary first, "-" for one that it does
-			    * not know; version: the epoch; word: the reign in which this one serves,
+			    * not know; item_signs: so many of them are the primary's, 0: one;
+			    * version: the epoch; word: the reign in which this one serves,
 			    * 0: it does not; item_flags: how long ago it heard of the primary, in
 			    * microseconds, ~0: too long, or they are not connected */
 	WIRE_CLUSTER = 21, /* version: enum wire_cluster; key: a member's name, or nothing;

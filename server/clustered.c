@@ -25,7 +25,7 @@ static struct membership membership;
 static struct link_key key;
 static struct shard *shard;
 static struct worker_guest guests[LAYOUT_WORKERS_MAX];
-static char clients[ADDR_TEXT_BYTES];
+static char clients[RAILS_MAX * ADDR_TEXT_BYTES];
 
 /* -------------------------------------------------------------------- the key */
 static int read_key(const char *path, struct err *err)
@@ -131,9 +131,13 @@ static void figures(void *arg, struct cluster_figures *to)
 					f.failovers, f.failover_ns, f.serves, f.is_reached, f.is_fit };
 }
 
-static size_t where(void *arg, uint64_t *epoch, uint32_t *heard_us, char *buf, size_t bytes)
+static size_t where(void *arg, struct cluster_where *to, char *buf, size_t bytes)
 {
-	return shard_where(arg, epoch, heard_us, buf, bytes);
+	struct shard_where w;
+	size_t n = shard_where(arg, &w, buf, bytes);
+
+	*to = (struct cluster_where){ w.epoch, w.heard_us, w.ports };
+	return n;
 }
 
 static enum wire_status command(void *arg, const struct cluster_command *c, enum wire_backup *state,
@@ -238,11 +242,21 @@ int clustered_new(struct server *s, struct err *err)
 	return 0;
 }
 
+/* An address of each device. */
+static void list_clients(const struct server *s)
+{
+	size_t used = (size_t)snprintf(clients, sizeof clients, "%s", s->addr.text);
+
+	for (unsigned i = 1; i < s->rail_count; i++)
+		used += (size_t)snprintf(clients + used, sizeof clients - used, ",%s",
+					 s->rails[i].addr.text);
+}
+
 int clustered_start(struct server *s, struct err *err)
 {
 	if (!s->membership)
 		return 0;
-	snprintf(clients, sizeof clients, "%s", s->addr.text);
+	list_clients(s);
 	return shard_start(shard, err);
 }
 

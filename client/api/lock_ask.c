@@ -49,6 +49,12 @@ static int ask(struct kvd_session *s, struct wire_request q, uint64_t end_ns,
 	return rc;
 }
 
+static int no_lease(struct engine *e)
+{
+	return err_set(&e->health.err, KVD_EBUSY, "the primary at %s does not reach its backups: it gives "
+		       "no locks", e->health.peer);
+}
+
 int lock_confirm(struct kvd_session *s)
 {
 	struct engine *e = session_engine(s);
@@ -59,24 +65,37 @@ int lock_confirm(struct kvd_session *s)
 	if (rc || out->reply.status == WIRE_OK)
 		return rc;
 	if (out->reply.status == WIRE_EBUSY)
-		return err_set(&e->health.err, KVD_EBUSY, "the primary at %s does not reach its backups: "
-			       "it gives no locks", e->health.peer);
+		return no_lease(e);
 	return request_result(e, 0, out->reply.status);
 }
 
-/* Nobody waits for no time: who has it is told so, and others that it is not theirs. */
+/*
+ * Nobody waits for no time: who has it is told so, and others that it is not theirs.  In a cluster
+ * "busy" with a lease says that, without one it says nothing.
+ */
 int lock_ask(struct kvd_session *s, uint64_t stripe, uint64_t token, bool *held)
 {
 	const struct wire_request q = { .op = WIRE_LOCK, .token = token, .version = stripe };
-	struct op *op = op_new(session_engine(s), &call_class, NULL, 0);
+	struct engine *e = session_engine(s);
+	uint64_t end_ns = clock_ns() + CONFIRM_NS;
 	const struct outcome *out;
-	int rc = request_start(op, &q, NULL, 0);
+	int rc;
 
-	if (!rc)
-		rc = session_run(s, op, &out);
-	if (!rc)
-		*held = out->reply.status == WIRE_OK;
-	return rc;
+	do {
+		struct op *op = op_new(e, &call_class, NULL, 0);
+
+		rc = request_start(op, &q, NULL, 0);
+		if (!rc)
+			rc = session_run(s, op, &out);
+	} while (!rc && !out->reply.lease_ms && may_ask_again(e, out, end_ns));
+	if (rc)
+		return rc;
+	*held = out->reply.status == WIRE_OK;
+	if (out->reply.status == WIRE_EELSEWHERE)
+		return request_result(e, 0, WIRE_EELSEWHERE);
+	if (out->reply.status == WIRE_EBUSY && e->table.grant.is_needed && !out->reply.lease_ms)
+		return no_lease(e);
+	return KVD_OK;
 }
 
 int lock_wait(struct kvd_session *s, uint64_t stripe, uint64_t token, int timeout_ms)

@@ -58,7 +58,7 @@ static void set_up(struct kvd_session *s, struct kvd_client *client)
 	e->registrar = (struct registrar){ .verbs = client->verbs, .buffers = client->buffers };
 	e->health.verbs = client->verbs;
 	e->hasher = client->hasher;
-	route_present(&client->route, &s->addr);
+	route_present(&client->route, &s->own, clock_ns(), &s->addr);
 	e->health.peer = s->addr.text;
 	e->health.user = client->has_credentials ? client->credentials.name : "this client";
 	e->health.role = "";

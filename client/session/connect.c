@@ -341,15 +341,15 @@ int session_attempt(struct kvd_session *s, int timeout_ms)
 	if (s->others && s->others-- && route_other(r, &s->addr, clock_ns(), &goal))
 		return attempt_at(s, &goal, timeout_ms);
 	if (s->engine.health.silent || s->engine.was_primary)
-		route_failed(r, &s->addr);
+		route_failed(r, &s->addr, clock_ns());
 	s->engine.was_primary = false;
-	route_present(r, &s->addr);
+	route_present(r, &s->own, clock_ns(), &s->addr);
 	rc = attempt(s, timeout_ms);
 	if (!rc) {
 		route_settled(r, &s->addr, instance_of(s));
 		look_ahead(s);
 	} else if (may_be_elsewhere(rc)) {
-		route_failed(r, &s->addr);
+		route_failed(r, &s->addr, clock_ns());
 	}
 	return rc;
 }

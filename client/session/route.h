@@ -14,7 +14,7 @@
 
 #include "common/addr.h"
 
-#define ROUTE_MAX 24u
+#define ROUTE_MAX 48u /* of a cluster, eight members with four each */
 #define ROUTE_SUFFIX_BYTES 40u
 
 /* What is known of an address, where sessions are dealt out. */
@@ -35,7 +35,8 @@ struct route {
 	unsigned draws; /* between addresses with as many sessions */
 	uint64_t instance; /* of that kvd; 0: none was met, or a member of a cluster */
 	uint64_t epoch; /* of what was learnt; 0: nothing was */
-	unsigned primary; /* of that epoch */
+	unsigned primary; /* of that epoch: the first of its addresses; */
+	uint64_t primaries; /* a bit for each of them */
 	bool is_gone;     /* it was lost, or did not answer, and is not to be tried again yet */
 	char suffix[ROUTE_SUFFIX_BYTES]; /* "/NAMESPACE" */
 };
@@ -46,12 +47,20 @@ void route_fini(struct route *r);
 bool route_add(struct route *r, const struct addr *addr);
 
 unsigned route_count(struct route *r);
-void route_present(struct route *r, struct addr *addr);
 /*
- * Nobody answered there: the next one is the present one, unless another thread moved on.  A
- * primary is gone then, until another member does not answer, or a later epoch is learnt.
+ * Where the primary has several addresses and is the present one: that which the session belongs to
+ * (*own, as below), or where somebody answered.
  */
-void route_failed(struct route *r, const struct addr *addr);
+void route_present(struct route *r, unsigned *own, uint64_t now_ns, struct addr *addr);
+/*
+ * Nobody answered there: another address of the same primary is the present one, or else the next
+ * one, unless another thread moved on.  A primary none of whose addresses answered is gone then, until
+ * another member does not answer, or a later epoch is learnt.
+ */
+void route_failed(struct route *r, const struct addr *addr, uint64_t now_ns);
+/* The same, for all addresses of that member. */
+void route_forget(struct route *r, const struct addr *addr);
+bool route_is_primary(struct route *r, const struct addr *addr);
 bool route_is_gone(struct route *r);
 /* It is not: it is the present one. */
 void route_found(struct route *r);
@@ -59,16 +68,17 @@ void route_found(struct route *r);
  * addresses the others are forgotten. */
 void route_settled(struct route *r, const struct addr *addr, uint64_t instance);
 /*
- * What WIRE_WHERE said, which is changed: members that are new are added; the primary is
- * the present one, if `goes` and it is not gone.  *primary: its address; false: it is not known, or this is older than what is.
+ * What WIRE_WHERE said, which is changed: members that are new are added; the primary is the present
+ * one, if `goes` and it is not gone.  The first `ports` lines are the primary's; 0: one is.  False:
+ * the primary is not known, or this is older than what is.
  */
-bool route_learn(struct route *r, uint64_t epoch, char *lines, bool goes,
-		 struct addr *primary);
+bool route_learn(struct route *r, uint64_t epoch, char *lines, unsigned ports, bool goes);
 
 /* ------------------------------------------------------------ dealing out */
 /*
  * A list of addresses may be of one kvd, which the number of its start tells (the instance).  Its
- * sessions are dealt out over them; one whose connection is lost goes to another one.
+ * sessions are dealt out over them; one whose connection is lost goes to another one.  So of a
+ * cluster's primary with several addresses, while it is the present one.
  */
 struct goal {
 	struct addr addr;
@@ -98,7 +108,5 @@ bool route_other(struct route *r, const struct addr *there, uint64_t now_ns, str
 bool route_met(struct route *r, const struct goal *goal, uint64_t instance, uint64_t now_ns);
 /* Nobody answered there: no session is sent there for a while. */
 void route_missed(struct route *r, const struct addr *addr, uint64_t now_ns);
-
-bool route_is_same(const struct addr *a, const struct addr *b);
 
 #endif

@@ -14,7 +14,6 @@ int where_ask(struct kvd_session *s, bool goes, struct where *w)
 	struct engine *e = &s->engine;
 	struct op *op = op_new(e, &call_class, NULL, 0);
 	const struct outcome *out;
-	struct addr primary;
 	uint64_t asked_ns = clock_ns();
 	char lines[WIRE_MESSAGE_BYTES_MAX];
 	int rc = request_start(op, &(struct wire_request){ .op = WIRE_WHERE }, NULL, 0);
@@ -31,8 +30,8 @@ int where_ask(struct kvd_session *s, bool goes, struct where *w)
 	lines[out->payload_bytes < sizeof lines ? out->payload_bytes : sizeof lines - 1] = '\0';
 	w->epoch = out->reply.version;
 	w->reign = out->reply.word;
-	w->is_known = route_learn(&s->client->route, w->epoch, lines, goes, &primary);
-	w->is_here = w->is_known && route_is_same(&primary, &s->addr);
+	w->is_known = route_learn(&s->client->route, w->epoch, lines, out->reply.item_signs, goes);
+	w->is_here = w->is_known && route_is_primary(&s->client->route, &s->addr);
 	if (out->reply.item_flags != UINT32_MAX)
 		w->heard_ns = asked_ns - out->reply.item_flags * 1000ull;
 	w->is_gone = w->is_known && !w->is_here && route_is_gone(&s->client->route);
@@ -46,5 +45,5 @@ void where_found(struct kvd_session *s)
 
 void where_forget(struct kvd_session *s)
 {
-	route_failed(&s->client->route, &s->addr);
+	route_forget(&s->client->route, &s->addr);
 }

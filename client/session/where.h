@@ -25,7 +25,7 @@ int where_ask(struct kvd_session *s, bool goes, struct where *where);
 
 /* The primary is there after all: its address is the present one. */
 void where_found(struct kvd_session *s);
-/* The present address is to be another one than that of this session's. */
+/* The present address is to be one of another member than this session's. */
 void where_forget(struct kvd_session *s);
 
 #endif

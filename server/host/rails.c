@@ -18,8 +18,6 @@ static const char *objection(const struct server *s)
 {
 	if (s->device.bootstrap)
 		return "with --bootstrap tcp kvd serves one device";
-	if (s->options->cluster)
-		return "a member of a cluster serves one device";
 	return s->rail_count == RAILS_MAX ? "kvd serves four devices at the most" : NULL;
 }
 

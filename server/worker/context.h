@@ -41,6 +41,13 @@ struct cluster_figures {
 	bool serves, is_reached, is_fit; /* the agreement; it lacks no change */
 };
 
+/* What WIRE_WHERE says besides addresses. */
+struct cluster_where {
+	uint64_t epoch;
+	uint32_t heard_us; /* how long ago it heard of the primary; UINT32_MAX: it does not */
+	uint16_t ports;    /* so many of the addresses are the primary's */
+};
+
 /* What a worker asks of those above it. */
 struct server_hooks {
 	/* The connection is drained: it is the main thread's again.  One that is given up: the
@@ -54,10 +61,8 @@ struct server_hooks {
 	/* What it is in its cluster, in the same form; NULL: it is of none, as for the next two. */
 	size_t (*cluster)(void *arg, char *buf, size_t buf_bytes);
 	void (*cluster_figures)(void *arg, struct cluster_figures *figures);
-	/* Where its members are, its epoch, and how long ago it heard of the primary, as WIRE_WHERE
-	 * has it; the length. */
-	size_t (*cluster_where)(void *arg, uint64_t *epoch, uint32_t *heard_us, char *buf,
-				size_t buf_bytes);
+	/* Where its members are, as WIRE_WHERE has it; the length. */
+	size_t (*cluster_where)(void *arg, struct cluster_where *where, char *buf, size_t buf_bytes);
 	/* A command, which is begun, or how far it is; `text` becomes a sentence. */
 	enum wire_status (*cluster_command)(void *arg, const struct cluster_command *command,
 					    enum wire_backup *state, char *text, size_t text_bytes);

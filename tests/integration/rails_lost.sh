@@ -26,12 +26,6 @@ refused() {
 refused --workers 1; says "1 worker for 2 RDMA devices"
 refused --namespace "other:memory=16M,workers=1"; says "namespace other: 1 worker for 2"
 refused --listen 127.0.0.1:0,127.0.0.2:0,127.0.0.3:0,127.0.0.4:0 --workers 1; says "2 RDMA devices"
-head -c 32 /dev/urandom | basenc --base64url | tr -d = >"$tmp/key"
-chmod 600 "$tmp/key"
-if kvd --help | grep -q -- --cluster-key; then
-	refused --cluster memory/rails --cluster-key "$tmp/key"
-	says "a member of a cluster serves one device"
-fi
 
 say "a device fails"
 metrics=

@@ -22,12 +22,24 @@ const struct cli_option cluster_options[] = {
 
 #define COPIES_MAX 8
 
-/* Who is meant: by name, or by the address for clients. */
+/* Whether it is one of the list, which has commas between. */
+static bool is_among(const char *list, const char *word)
+{
+	size_t bytes = strlen(word);
+
+	for (; *list; list += strcspn(list, ","), list += *list == ',')
+		if (bytes && strcspn(list, ",") == bytes && !strncmp(list, word, bytes))
+			return true;
+	return false;
+}
+
+/* Who is meant: by name, or by an address for clients, or all of these. */
 static const struct member *who(struct cli *cli, const struct members *m, const char *word,
 				int *status)
 {
 	for (unsigned i = 0; i < m->count; i++)
-		if (!strcmp(m->of[i].name, word) || !strcmp(m->of[i].clients, word))
+		if (!strcmp(m->of[i].name, word) || !strcmp(m->of[i].clients, word) ||
+		    is_among(m->of[i].clients, word))
 			return &m->of[i];
 	*status = cli_fail(cli, CLI_USAGE, "cluster: no member %.80s: \"kvcli cluster status\" lists them",
 			   word);

@@ -229,7 +229,7 @@ bool members_ask(struct cli *cli, struct members *m, int *status)
 	}
 	/* Others may be named by those that are asked: these are asked, too. */
 	for (unsigned i = 0; i < m->count; i++) {
-		char name[64], clients[64];
+		char name[64], clients[CLIENTS_BYTES];
 
 		memcpy(name, m->of[i].name, sizeof name);
 		memcpy(clients, m->of[i].clients, sizeof clients);

@@ -9,9 +9,10 @@
 #include "client/cli/session/cli.h"
 
 #define MEMBERS_MAX 16
+#define CLIENTS_BYTES 256 /* four addresses with commas between */
 
 struct member {
-	char name[64], clients[64];
+	char name[64], clients[CLIENTS_BYTES];
 	char role[16];  /* as another one has it: primary, backup, joining, out */
 	bool there;     /* the agreement lists it */
 	double silent_ms, lag; /* as the primary has it; below 0: it has no figure */

@@ -51,7 +51,8 @@ static int listen_there(struct link_door *d, struct err *err)
 		return err_set_errno(err, -1, errno, "can't listen for other members on %s",
 				     d->addr.text);
 	if (d->listener->verbs && d->listener->verbs != o->pd->context)
-		return err_set(err, -1, "%s is on another device than kvd's clients", d->addr.text);
+		return err_set(err, -1, "--cluster-listen %s is on another device than the first address "
+			       "of --listen: members reach each other by that one", d->addr.text);
 	addr_set_port(&d->addr, ntohs(v->get_src_port(d->listener)));
 	return 0;
 }
@@ -157,18 +158,29 @@ static void fail(struct link_door *d, struct link_peer *p, const char *format, .
 		d->options.failed(d->options.arg, &to, &lane, text);
 }
 
+/* From where it listens: two ports may be in one net, and the other one is not for members. */
+static struct sockaddr *source(const struct link_door *d, struct addr *from)
+{
+	if (!d->options.listen)
+		return NULL;
+	*from = d->addr;
+	addr_set_port(from, 0);
+	return &from->sa;
+}
+
 int link_door_connect(struct link_door *d, const struct addr *to, const struct link_lane *lane,
 		      uint64_t now_ns, struct err *err)
 {
 	const struct verbs *v = d->options.device->verbs;
 	struct link_peer *p = link_make(d, lane, to, now_ns);
+	struct addr from;
 
 	if (!p)
 		return err_set(err, -1, "no room for a connection to the member at %s", to->text);
 	p->is_asker = true;
 	if (v->create_id(d->channel, &p->id, p, RDMA_PS_TCP) ||
 	    device_prepare(d->options.device, p->id) ||
-	    v->resolve_addr(p->id, NULL, &p->addr.sa, RESOLVE_MS)) {
+	    v->resolve_addr(p->id, source(d, &from), &p->addr.sa, RESOLVE_MS)) {
 		err_set_errno(err, -1, errno, "can't connect to the member at %s", to->text);
 		forget(d, p);
 		return -1;
@@ -183,7 +195,8 @@ static void ask(struct link_door *d, struct link_peer *p)
 	struct err err;
 
 	if (p->id->verbs != d->options.pd->context) {
-		fail(d, p, "it is reached by another device than that of kvd's clients");
+		fail(d, p, "it is reached by another device than the first one of --listen, by which "
+		     "members reach each other");
 		return;
 	}
 	if (link_make_queues(p, &err)) {

@@ -290,7 +290,7 @@ static void take(struct replica_record *in)
 static bool start(struct replica_peer *q, struct replica_item *i)
 {
 	struct link_read read = { .to = i->item->data + i->key_bytes,
-				  .lkey = q->worker->store->store->table->lkey[0],
+				  .lkey = q->worker->store->store->table->lkey[0], /* links' */
 				  .bytes = i->place.bytes, .from = i->place.address,
 				  .rkey = i->place.rkey, .cookie = (uintptr_t)i };
 

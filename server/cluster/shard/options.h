@@ -15,10 +15,10 @@
 
 struct shard_options {
 	const struct device *device;
-	struct ibv_pd *pd;
+	struct ibv_pd *pd;        /* members' links are of its device, whichever one a worker is of */
 	uint8_t device_port;
 	struct addr listen;       /* for other members */
-	const char *clients;      /* where it listens for those, as text */
+	const char *clients;      /* where it listens for those, as text, with commas between */
 	const char *agreement;    /* "zk1:2181,zk2:2181/prod" */
 	struct link_key key;
 	uint64_t incarnation;     /* of the table that its disk has; 0: it is empty, and draws one */

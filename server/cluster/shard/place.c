@@ -23,8 +23,8 @@
 #define NAME_MAX_BYTES 40u    /* of a cluster, with its slash: paths are limited */
 #define LOOK_NS 100000000ull
 #define WARN_NS 60000000000ull
-#define MEMBER_TEXT "kvd-member 1\nclients %s\nincarnation %016" PRIx64 "\nstripes %" PRIu64 "\n" \
-		    "keys %" PRIu64 "\n"
+#define MEMBER_TEXT "kvd-member 1\nclients %.*s\nincarnation %016" PRIx64 "\nstripes %" PRIu64 "\n" \
+		    "keys %" PRIu64 "\n%s%s%s" /* "also", and the other addresses, if any */
 
 /* -------------------------------------------------------------------- that it is there */
 static void on_told(void *arg, const struct agree_answer *a)
@@ -46,10 +46,13 @@ static void create(struct shard *s, const char *below, const char *text, bool is
 static void tell(struct shard *s)
 {
 	const struct roster_member *mine = roster_find(&s->roster, s->name);
-	char below[CONFIG_NAME_BYTES + 16], path[SHARD_PATH_BYTES + CONFIG_NAME_BYTES + 16], text[256];
-	int length = snprintf(text, sizeof text, MEMBER_TEXT, s->options.clients,
+	char below[CONFIG_NAME_BYTES + 16], path[SHARD_PATH_BYTES + CONFIG_NAME_BYTES + 16], text[512];
+	const char *clients = s->options.clients, *also = strchr(clients, ',');
+	int first = (int)strcspn(clients, ",");
+	int length = snprintf(text, sizeof text, MEMBER_TEXT, first, clients,
 			      s->member.self.incarnation, s->options.store->table->stripes,
-			      index_keys(s->options.store->index));
+			      index_keys(s->options.store->index), also ? "also " : "",
+			      also ? also + 1 : "", also ? "\n" : "");
 
 	snprintf(below, sizeof below, "/members/%s", s->name);
 	if (mine && mine->is_there) {

@@ -9,10 +9,12 @@
 #include "server/cluster/config/config.h"
 
 #define ROSTER_MAX 16u
+#define ROSTER_CLIENTS_BYTES 256u /* four of 63 with commas between, and the 0 */
 
 struct roster_member {
 	char name[CONFIG_NAME_BYTES];
-	char clients[CONFIG_NAME_BYTES]; /* where it listens for those; "": not known */
+	char clients[ROSTER_CLIENTS_BYTES]; /* where it listens for those, with commas between;
+					     * "": not known */
 	uint64_t incarnation, stripes;
 	uint64_t keys;   /* of its table, as it said so */
 	int32_t version; /* of its record */

@@ -13,7 +13,8 @@
 
 #define LOOK_NS 1000000000ull
 #define MEMBER_SCAN "kvd-member 1 clients %63s incarnation %16" SCNx64 " stripes %" SCNu64 \
-		    " keys %" SCNu64
+		    " keys %" SCNu64 " also %191s"
+#define RECORD_BYTES 512u
 
 const struct roster_member *roster_find(const struct roster *r, const char *name)
 {
@@ -65,7 +66,9 @@ static void read_next(struct shard *s);
 
 static bool take(struct roster_member *m, const struct agree_answer *a)
 {
-	char text[256];
+	char text[RECORD_BYTES], also[ROSTER_CLIENTS_BYTES] = "";
+	size_t length;
+	int n;
 
 	if (a->status != AGREE_DONE || a->length >= sizeof text)
 		return false;
@@ -74,7 +77,11 @@ static bool take(struct roster_member *m, const struct agree_answer *a)
 	m->version = a->version;
 	m->is_there = true;
 	/* Of an earlier version it does not say how many keys it has: its table began empty. */
-	return sscanf(text, MEMBER_SCAN, m->clients, &m->incarnation, &m->stripes, &m->keys) >= 3;
+	n = sscanf(text, MEMBER_SCAN, m->clients, &m->incarnation, &m->stripes, &m->keys, also);
+	length = strlen(m->clients);
+	if (*also)
+		snprintf(m->clients + length, sizeof m->clients - length, ",%s", also);
+	return n >= 3;
 }
 
 /* The next of the names is read into its place; what can't be used leaves it. */

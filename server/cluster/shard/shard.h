@@ -40,12 +40,14 @@ struct shard_figures {
 	bool serves, is_reached, is_fit;
 };
 void shard_figures(struct shard *shard, struct shard_figures *figures);
-/*
- * Where the set's members listen for clients: a line each, the primary first; "-": not known.
- * *heard_us: how long ago this one heard of the primary; UINT32_MAX: it does not.
- */
-size_t shard_where(struct shard *shard, uint64_t *epoch, uint32_t *heard_us, char *buf,
-		   size_t buf_bytes);
+/* Where the set's members listen for clients: a line for each address, the primary's first; "-": not
+ * known.  The length, 0 if that has no room. */
+struct shard_where {
+	uint64_t epoch;
+	uint32_t heard_us; /* how long ago this one heard of the primary; UINT32_MAX: it does not */
+	uint16_t ports;    /* so many lines are the primary's */
+};
+size_t shard_where(struct shard *shard, struct shard_where *where, char *buf, size_t buf_bytes);
 
 /* A worker's part: guest.h. */
 struct crew *shard_crew(struct shard *shard, unsigned worker);

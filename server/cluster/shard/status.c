@@ -183,17 +183,30 @@ static uint32_t heard_us(const struct member *m)
 	return (uint32_t)((now_ns - m->heard_ns) / 1000);
 }
 
-size_t shard_where(struct shard *s, uint64_t *epoch, uint32_t *heard, char *buf, size_t bytes)
+/* How many lines. */
+static unsigned add_addresses(struct out *o, const struct roster_member *r)
+{
+	const char *text = r && *r->clients ? r->clients : "-";
+	unsigned n = 0;
+
+	for (size_t length; *text; text += length + (text[length] == ','), n++) {
+		length = strcspn(text, ",");
+		add(o, "%.*s\n", (int)length, text);
+	}
+	return n;
+}
+
+size_t shard_where(struct shard *s, struct shard_where *w, char *buf, size_t bytes)
 {
 	struct out o = { buf, 0, bytes };
 
 	pthread_mutex_lock(&s->lock);
-	*epoch = s->seen.known.epoch;
-	*heard = heard_us(&s->seen);
+	*w = (struct shard_where){ .epoch = s->seen.known.epoch, .heard_us = heard_us(&s->seen) };
 	for (unsigned i = 0; i < s->seen.known.count; i++) {
-		const struct roster_member *r = roster_find(&s->roster, s->seen.known.set[i].name);
+		unsigned n = add_addresses(&o, roster_find(&s->roster, s->seen.known.set[i].name));
 
-		add(&o, "%s\n", r && *r->clients ? r->clients : "-");
+		if (!i)
+			w->ports = (uint16_t)n;
 	}
 	pthread_mutex_unlock(&s->lock);
 	return o.used < bytes ? o.used : 0;

@@ -29,16 +29,16 @@ enum request_fate request_where(struct request *r)
 {
 	const struct server_hooks *h = &r->worker->server->hooks;
 	char text[REPLY_PAYLOAD_MAX];
-	uint32_t heard_us;
-	uint64_t epoch;
+	struct cluster_where where;
 	size_t bytes;
 
 	if (!h->cluster_where)
 		return answer(r, WIRE_EUNSUPPORTED);
-	bytes = h->cluster_where(h->cluster_arg, &epoch, &heard_us, text, sizeof text);
-	struct txbuf *tx = reply_text(r, epoch, text, bytes);
+	bytes = h->cluster_where(h->cluster_arg, &where, text, sizeof text);
+	struct txbuf *tx = reply_text(r, where.epoch, text, bytes);
 	reply_head(tx)->word = atomic_load(&r->worker->server->membership->reign);
-	reply_head(tx)->item_flags = heard_us;
+	reply_head(tx)->item_flags = where.heard_us;
+	reply_head(tx)->item_signs = where.ports;
 	reply_send(&r->worker->tx, tx, bytes);
 	return REQUEST_DONE;
 }

@@ -13,6 +13,8 @@
 
 static struct route r;
 static struct addr first, second, third;
+static unsigned here; /* of a session that is not dealt out */
+static uint64_t clock_now_ns;
 
 static struct addr at(const char *text)
 {
@@ -34,7 +36,7 @@ static void expect_present(const char *text)
 {
 	struct addr addr;
 
-	route_present(&r, &addr);
+	route_present(&r, &here, clock_now_ns, &addr);
 	assert_string_equal(addr.text, text);
 }
 
@@ -43,15 +45,28 @@ static void gone(const char *text)
 	struct addr addr = { .text = "" };
 
 	strcpy(addr.text, text);
-	route_failed(&r, &addr);
+	route_failed(&r, &addr, clock_now_ns);
 }
 
-static bool learn(uint64_t epoch, const char *lines, struct addr *primary)
+static bool learn_ports(uint64_t epoch, unsigned ports, const char *lines)
 {
 	char text[256];
 
 	snprintf(text, sizeof text, "%s", lines);
-	return route_learn(&r, epoch, text, true, primary);
+	return route_learn(&r, epoch, text, ports, true);
+}
+
+static bool learn(uint64_t epoch, const char *lines)
+{
+	return learn_ports(epoch, 0, lines);
+}
+
+static bool leads(const char *text)
+{
+	struct addr addr = { .text = "" };
+
+	strcpy(addr.text, text);
+	return route_is_primary(&r, &addr);
 }
 
 static int begin(void **state)
@@ -59,6 +74,8 @@ static int begin(void **state)
 	(void)state;
 	memset(&r, 0, sizeof r);
 	route_init(&r);
+	here = ROUTE_NOWHERE;
+	clock_now_ns = 0;
 	add("127.0.0.1:1");
 	add("127.0.0.1:2");
 	return 0;
@@ -104,36 +121,32 @@ static void test_list(void **state)
 
 static void test_learn(void **state)
 {
-	struct addr primary;
-
 	(void)state;
 	strcpy(r.suffix, "/photos");
-	assert_true(learn(3, "127.0.0.1:7\n127.0.0.1:1\n-\n", &primary));
-	assert_string_equal(primary.text, "127.0.0.1:7/photos");
+	assert_true(learn(3, "127.0.0.1:7\n127.0.0.1:1\n-\n"));
+	assert_true(leads("127.0.0.1:7/photos"));
 	expect_present("127.0.0.1:7/photos");
 	assert_int_equal(route_count(&r), 4); /* with another namespace it is another one */
 	/* An older configuration, one without its primary's address, none. */
-	assert_false(learn(2, "127.0.0.1:8\n", &primary));
-	assert_false(learn(4, "-\n127.0.0.1:7\n", &primary));
-	assert_false(learn(0, "", &primary));
+	assert_false(learn(2, "127.0.0.1:8\n"));
+	assert_false(learn(4, "-\n127.0.0.1:7\n"));
+	assert_false(learn(0, ""));
 	expect_present("127.0.0.1:7/photos");
 }
 
 /* Who knows of no later epoch names a primary that is dead: it is not gone to again and again. */
 static void test_gone(void **state)
 {
-	struct addr primary;
-
 	(void)state;
-	assert_true(learn(3, "127.0.0.1:1\n127.0.0.1:2\n127.0.0.1:3\n", &primary));
+	assert_true(learn(3, "127.0.0.1:1\n127.0.0.1:2\n127.0.0.1:3\n"));
 	assert_false(route_is_gone(&r));
 	gone("127.0.0.1:1");
 	assert_true(route_is_gone(&r));
-	assert_true(learn(3, "127.0.0.1:1\n127.0.0.1:2\n127.0.0.1:3\n", &primary));
-	assert_string_equal(primary.text, "127.0.0.1:1");
+	assert_true(learn(3, "127.0.0.1:1\n127.0.0.1:2\n127.0.0.1:3\n"));
+	assert_true(leads("127.0.0.1:1"));
 	expect_present("127.0.0.1:2");
 	/* A later epoch, with the same primary; it is gone once more. */
-	assert_true(learn(4, "127.0.0.1:1\n127.0.0.1:2\n", &primary));
+	assert_true(learn(4, "127.0.0.1:1\n127.0.0.1:2\n"));
 	assert_false(route_is_gone(&r));
 	expect_present("127.0.0.1:1");
 	gone("127.0.0.1:1");
@@ -148,11 +161,12 @@ static void test_gone(void **state)
 	assert_false(route_is_gone(&r));
 	gone("127.0.0.1:1");
 	assert_true(route_is_gone(&r));
-	route_settled(&r, &primary, 0);
+	first = at("127.0.0.1:1");
+	route_settled(&r, &first, 0);
 	assert_false(route_is_gone(&r));
 	/* Another primary. */
 	gone("127.0.0.1:1");
-	assert_true(learn(4, "127.0.0.1:2\n127.0.0.1:1\n", &primary));
+	assert_true(learn(4, "127.0.0.1:2\n127.0.0.1:1\n"));
 	assert_false(route_is_gone(&r));
 	expect_present("127.0.0.1:2");
 }
@@ -314,8 +328,6 @@ static void test_started_again(void **state)
 /* Not without a list, not where it is not wanted, not in a cluster, and not before one is met. */
 static void test_not_dealt(void **state)
 {
-	struct addr primary;
-
 	(void)state;
 	own = ROUTE_NOWHERE;
 	r.deals = false;
@@ -332,22 +344,122 @@ static void test_not_dealt(void **state)
 	assert_int_equal(own, ROUTE_NOWHERE);
 	route_settled(&r, &first, KVD);
 	assert_true(route_deal(&r, &own, 0, &goal));
-	assert_true(learn(3, "127.0.0.1:1\n127.0.0.1:2\n", &primary));
+	assert_true(learn(3, "127.0.0.1:1\n127.0.0.1:2\n"));
 	assert_false(route_deal(&r, &own, 0, &goal) || route_other(&r, &first, 0, &goal) ||
 		     route_has_others(&r));
 	assert_true(route_is_home(&r, own, &third));
 }
 
+/* ------------------------------------------------------------ a primary with several addresses */
+
+#define PRIMARY "127.0.0.1:1\n127.0.0.1:2\n"
+
+static void at_once(unsigned *session, const char *text)
+{
+	struct addr addr;
+
+	route_present(&r, session, clock_now_ns, &addr);
+	assert_string_equal(addr.text, text);
+}
+
+/* Its sessions are dealt out over them, and over no other member's. */
+static void test_ports(void **state)
+{
+	unsigned one = ROUTE_NOWHERE, two = ROUTE_NOWHERE, three = ROUTE_NOWHERE;
+
+	(void)state;
+	route_settled(&r, &first, 0);
+	assert_true(learn_ports(3, 2, PRIMARY "127.0.0.1:3\n127.0.0.1:4\n"));
+	assert_true(leads("127.0.0.1:1") && leads("127.0.0.1:2"));
+	assert_false(leads("127.0.0.1:3"));
+	assert_true(route_has_others(&r));
+	at_once(&one, "127.0.0.1:1");
+	at_once(&two, "127.0.0.1:2");
+	assert_int_equal(r.place[0].sessions, 1);
+	assert_int_equal(r.place[1].sessions, 1);
+	at_once(&one, "127.0.0.1:1");
+	assert_true(route_deal(&r, &three, 0, &goal));
+	assert_int_equal(goal.instance, 0); /* who answers there says whose it is */
+	assert_true(three < 2);
+	assert_false(route_other(&r, &first, 0, &goal));
+	assert_true(route_is_home(&r, one, &first));
+	assert_false(route_is_home(&r, one, &second));
+	/* Another one is primary. */
+	assert_true(learn_ports(4, 1, "127.0.0.1:3\n" PRIMARY));
+	assert_false(leads("127.0.0.1:1") || leads("127.0.0.1:2") || route_has_others(&r));
+	at_once(&one, "127.0.0.1:3");
+	assert_true(learn_ports(5, 2, "127.0.0.1:3\n127.0.0.1:4\n" PRIMARY));
+	at_once(&one, "127.0.0.1:3");
+	assert_int_equal(r.place[0].sessions + r.place[1].sessions, 2 - (one < 2) - (two < 2) + (three < 2));
+}
+
+/* One of them is cut: the other one, before the primary counts as gone; then another member. */
+static void test_cut_port(void **state)
+{
+	unsigned one = ROUTE_NOWHERE;
+
+	(void)state;
+	route_settled(&r, &first, 0);
+	assert_true(learn_ports(3, 2, PRIMARY "127.0.0.1:3\n"));
+	at_once(&one, "127.0.0.1:1");
+	gone("127.0.0.1:1");
+	assert_false(route_is_gone(&r));
+	at_once(&one, "127.0.0.1:2");
+	at_once(&here, "127.0.0.1:2");
+	gone("127.0.0.1:1"); /* another thread's */
+	clock_now_ns += SECOND;
+	at_once(&one, "127.0.0.1:1");
+	gone("127.0.0.1:1");
+	gone("127.0.0.1:2");
+	assert_true(route_is_gone(&r));
+	at_once(&one, "127.0.0.1:3");
+	assert_true(learn_ports(3, 2, PRIMARY "127.0.0.1:3\n"));
+	assert_true(route_is_gone(&r));
+	at_once(&one, "127.0.0.1:3");
+	assert_false(route_deal(&r, &one, 60 * SECOND, &goal));
+	/* It was heard of: where it is due first. */
+	route_found(&r);
+	at_once(&one, "127.0.0.1:2");
+	route_settled(&r, &second, 0);
+	assert_false(route_is_gone(&r));
+	gone("127.0.0.1:2");
+	assert_true(route_is_gone(&r));
+	/* Who leads anew is looked for everywhere. */
+	assert_true(learn_ports(4, 1, "127.0.0.1:3\n" PRIMARY));
+	assert_true(learn_ports(5, 2, PRIMARY "127.0.0.1:3\n"));
+	at_once(&one, "127.0.0.1:1");
+	/* Who does not know who leads is left, with all its addresses. */
+	route_forget(&r, &second);
+	assert_true(route_is_gone(&r));
+	at_once(&one, "127.0.0.1:3");
+}
+
+/* Where the order is a preference the first is it, as long as it answers. */
+static void test_ports_in_order(void **state)
+{
+	unsigned one = ROUTE_NOWHERE, two = ROUTE_NOWHERE;
+
+	(void)state;
+	r.deals = false;
+	assert_true(learn_ports(3, 2, PRIMARY));
+	at_once(&one, "127.0.0.1:1");
+	at_once(&two, "127.0.0.1:1");
+	gone("127.0.0.1:1");
+	at_once(&one, "127.0.0.1:2");
+	assert_false(route_deal(&r, &one, 0, &goal));
+	clock_now_ns += SECOND;
+	at_once(&one, "127.0.0.1:1");
+}
+
 /* What comes off the wire is bounded. */
 static void test_many(void **state)
 {
-	struct addr primary;
 	char line[32];
 
 	(void)state;
 	for (unsigned i = 0; i < 2 * ROUTE_MAX; i++) {
 		snprintf(line, sizeof line, "127.0.0.1:%u\nnonsense\n", 100 + i);
-		learn(i + 1, line, &primary);
+		learn(i + 1, line);
 	}
 	assert_int_equal(route_count(&r), ROUTE_MAX);
 }
@@ -367,6 +479,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_other, begin_list, finish),
 		cmocka_unit_test_setup_teardown(test_started_again, begin_list, finish),
 		cmocka_unit_test_setup_teardown(test_not_dealt, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_ports, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_cut_port, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_ports_in_order, begin_list, finish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

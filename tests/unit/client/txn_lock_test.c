@@ -195,6 +195,38 @@ static void test_locks_that_are_asked(void **state)
 	assert_int_equal(taken(), 0); /* no word was swapped by the client */
 }
 
+/* In a cluster: "busy" without a lease says nothing, and a lock is of the reign that gave it. */
+static void test_locks_that_a_primary_is_asked_for(void **state)
+{
+	static const struct kvd_key key = { "a", 1 }, other = { "b", 1 };
+	kvd_lock_t *lock;
+
+	(void)state;
+	e->table.welcome.lock_rkey = 0;
+	e->table.grant.is_needed = true;
+	e->reign = 3;
+	e->connections = 7;
+	answer = (struct wire_reply){ .status = WIRE_OK, .lease_ms = 40 };
+	assert_int_equal(kvd_lock(s, &key, 1, 20, &lock), KVD_OK);
+	assert_int_equal(kvd_lock_check(lock), KVD_OK);
+	unsigned asked = end->messages;
+	answer = (struct wire_reply){ .status = WIRE_EBUSY, .lease_ms = 40 };
+	assert_int_equal(kvd_lock_check(lock), KVD_ELOST);
+	must_say("broke the lock by changing its word");
+	assert_int_equal(end->messages, asked + 1);
+	answer.lease_ms = 0;
+	assert_int_equal(kvd_lock_check(lock), KVD_ELOST);
+	must_say("does not reach its backups");
+	assert_true(end->messages > asked + 2);
+	answer = (struct wire_reply){ .status = WIRE_OK, .lease_ms = 40 };
+	kvd_unlock(&lock);
+	assert_int_equal(kvd_lock(s, &other, 1, 20, &lock), KVD_OK);
+	answer = (struct wire_reply){ .status = WIRE_EELSEWHERE };
+	assert_int_equal(kvd_lock_check(lock), KVD_ELOST);
+	must_say("the lock was lost with its connection");
+	kvd_unlock(&lock);
+}
+
 static void test_locks_that_there_are_none(void **state)
 {
 	static struct kvd_key keys[KVD_LOCK_KEYS_MAX + 1];
@@ -277,6 +309,7 @@ int main(void)
 		TEST(test_txn_has_limits),
 		TEST(test_locks),
 		TEST(test_locks_that_others_hold),
+		TEST(test_locks_that_a_primary_is_asked_for),
 		TEST(test_locks_that_are_asked),
 		TEST(test_locks_that_there_are_none),
 		TEST(test_locks_that_are_lost),

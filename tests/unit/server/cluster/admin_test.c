@@ -500,22 +500,44 @@ static void test_status_of_a_backup(void **state)
 
 static void test_where(void **state)
 {
-	uint64_t epoch;
-	uint32_t heard_us;
+	struct shard_where w;
 	char buf[100];
 
 	(void)state;
 	serve();
 	turns(40); /* bert is not there */
 	s.seen.heard_ns = shard_clock_ns() - 2 * MS;
-	size_t n = shard_where(&s, &epoch, &heard_us, buf, sizeof buf);
+	size_t n = shard_where(&s, &w, buf, sizeof buf);
 	assert_int_equal(n, strlen(buf));
 	assert_string_equal(buf, "127.0.0.1:7480\n-\n");
-	assert_int_equal(epoch, 4);
-	assert_in_range(heard_us, 2000, 60000000);
+	assert_int_equal(w.epoch, 4);
+	assert_int_equal(w.ports, 1);
+	assert_in_range(w.heard_us, 2000, 60000000);
 	s.seen.is_gone = true;
-	assert_int_equal(shard_where(&s, &epoch, &heard_us, buf, 5), 0);
-	assert_int_equal(heard_us, UINT32_MAX);
+	assert_int_equal(shard_where(&s, &w, buf, 5), 0);
+	assert_int_equal(w.heard_us, UINT32_MAX);
+}
+
+/* An address of each of its devices: in its record, and to clients. */
+static void test_devices(void **state)
+{
+	struct shard_where w;
+	char buf[200];
+
+	(void)state;
+	s.options.clients = "127.0.0.1:7480,127.0.0.2:7480,127.0.0.3:7480";
+	serve();
+	make("/prod", "");
+	make("/prod/members", "");
+	make("/prod/members/bert", "kvd-member 1\nclients 127.0.0.4:1\nincarnation 1\nstripes 1\nkeys 0\n"
+	     "also 127.0.0.5:1,127.0.0.6:1\nmore to come\n");
+	turns(60);
+	assert_string_equal(roster_find(&s.roster, "anna")->clients, s.options.clients);
+	assert_string_equal(roster_find(&s.roster, "bert")->clients, "127.0.0.4:1,127.0.0.5:1,127.0.0.6:1");
+	assert_true(shard_where(&s, &w, buf, sizeof buf) > 0);
+	assert_string_equal(buf, "127.0.0.1:7480\n127.0.0.2:7480\n127.0.0.3:7480\n"
+			    "127.0.0.4:1\n127.0.0.5:1\n127.0.0.6:1\n");
+	assert_int_equal(w.ports, 3);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -537,6 +559,7 @@ int main(void)
 		TEST(test_remove),
 		TEST(test_force),
 		TEST(test_roster),
+		TEST(test_devices),
 		TEST(test_said_anew),
 		TEST(test_status),
 		TEST(test_status_of_a_backup),

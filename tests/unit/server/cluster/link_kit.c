@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "tests/unit/server/cluster/link_kit.h"
 
+const char *kit_address = "127.0.0.1:0";
 uint64_t kit_later_ns;
 
 uint64_t kit_now_ns(void)
@@ -116,7 +117,7 @@ void kit_open_of(struct side *s, const char *name, const struct link_key *key, b
 	struct err err;
 
 	*s = (struct side){ .key = *key };
-	assert_int_equal(addr_parse(&any, "127.0.0.1:0", &err), 0);
+	assert_int_equal(addr_parse(&any, kit_address, &err), 0);
 	open_device(s, &any);
 	struct link_port_options port = {
 		.verbs = s->device.verbs, .pd = s->pd, .channel = s->channel,

@@ -33,7 +33,9 @@ struct side {
 extern uint64_t kit_later_ns; /* beside the real time */
 uint64_t kit_now_ns(void);
 
-/* `name`: of the member; listens on a free port of the loopback if it is to. */
+extern const char *kit_address; /* of who is opened next: of the loopback, any port */
+
+/* `name`: of the member; listens there if it is to. */
 void kit_open(struct side *s, const char *name, const struct link_key *key, bool listens);
 /* A program that speaks those versions of the protocol. */
 void kit_open_of(struct side *s, const char *name, const struct link_key *key, bool listens,
