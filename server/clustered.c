@@ -50,13 +50,25 @@ static int read_key(const char *path, struct err *err)
 	return 0;
 }
 
+/*
+ * No two connections of one id, of all members: what one is asked about another's must not be taken
+ * for its own.  Before there is a locker, which gives them.
+ */
+static int begin_ids(struct server *s, struct err *err)
+{
+	uint64_t first;
+
+	if (auth_init() || getrandom(&first, sizeof first, 0) != sizeof first)
+		return err_set(err, -1, "no random numbers");
+	atomic_store(&s->last_id, first >> 8);
+	return 0;
+}
+
 int clustered_prepare(struct server *s, struct err *err)
 {
 	if (!s->options->cluster)
 		return 0;
-	if (auth_init())
-		return err_set(err, -1, "no random numbers");
-	if (read_key(s->options->cluster_key, err))
+	if (begin_ids(s, err) || read_key(s->options->cluster_key, err))
 		return -1;
 	s->membership = &membership;
 	s->hash_seed = key_hash_seed(&key);
