@@ -102,7 +102,8 @@ struct shard {
 	struct joining joining;
 	uint64_t told_ns, looked_ns, warned_ns;
 	bool is_unwritten;          /* a write could not be asked for */
-	bool is_over;               /* the session with the agreement is */
+	bool is_over;               /* the session with the agreement is, or could not be begun */
+	uint64_t opened_ns;         /* when one was begun last behind that */
 	struct roster looking;      /* a look that is under way: `names` are to be read */
 	unsigned names;
 	bool is_looking;
