@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "common/auth/auth.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "server/access/gate.h"
 #include "server/cluster/shard/admin.h"
@@ -185,21 +186,17 @@ static void lacks(void *arg, uint64_t reign)
 {
 	const struct server *s = arg;
 
-	completions_lack(s->completions, reign);
+	completions_lack(s->completions, reign, clock_read_ns(CLOCK_BOOTTIME));
 }
 
-/* What clients ask of one member about another: their secrets, and no two connections of one id. */
+/* What clients ask of one member about another: their secrets. */
 static int share(struct server *s, struct err *err)
 {
 	uint8_t worth[KEY_WORTH_BYTES];
-	uint64_t first;
 
 	key_worth(&key, worth);
 	gate_share_worth(s->gate, worth);
 	auth_wipe(worth, sizeof worth);
-	if (getrandom(&first, sizeof first, 0) != sizeof first)
-		return err_set_errno(err, -1, errno, "no random numbers");
-	atomic_store(&s->last_id, first >> 8);
 	s->completions = completions_new();
 	return s->completions ? 0 : err_set(err, -1, "no memory for completion records");
 }
