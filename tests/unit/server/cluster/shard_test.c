@@ -92,6 +92,19 @@ static void test_places(void **state)
 		assert_string_equal(s.lanes[i].name, "");
 }
 
+/* A lane for each of the most workers, and the shard's, to each other member of the largest set. */
+static void test_doors(void **state)
+{
+	const struct link_lane lane = { 0, 1 };
+	struct addr nobody = *link_door_addr(b.side.door);
+	struct err err;
+
+	(void)state;
+	addr_set_port(&nobody, 1);
+	for (unsigned i = 0; i < (CONFIG_MEMBERS_MAX - 1) * SHARD_LANES; i++)
+		assert_int_equal(link_door_connect(a.side.door, &nobody, &lane, kit_now_ns(), &err), 0);
+}
+
 /* -------------------------------------------------------------------- who takes nothing */
 static void be_primary(void)
 {
@@ -158,6 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_orders),
 		TEST(test_places),
+		TEST(test_doors),
 		TEST(test_stuck),
 		TEST(test_stuck_at_first),
 	};
