@@ -7,14 +7,17 @@
 
 requires_cluster
 clients=48
-adds=$(scaled 2000 1000)
+adds=$(scaled 4000 2000)
 
 start_two
 
-# adding I: adds to a counter of its own, many in flight; a line for each answer.  Its connection stays.
+# adding I: adds to a counter of its own, at first once, then many in flight; a line for each answer.
+# Its connection stays.
 adding() {
 	{
-		for ((k = 0; k < adds; k++)); do echo "incr count$1"; done
+		echo "incr count$1"
+		until [ -e "$tmp/go" ]; do sleep 0.1; done
+		for ((k = 1; k < adds; k++)); do echo "incr count$1"; done
 		until [ -e "$tmp/end" ]; do sleep 0.1; done
 	} | kvcli -t 5s >"$tmp/adds$1" 2>&1
 }
@@ -31,7 +34,10 @@ for ((i = 0; i < clients; i++)); do
 	start adding $i
 	adding_pids+=("$pid")
 done
+some() { [ "$(count)" -ge $((clients * adds / 20)) ]; }
 wait_for have 1 || fail "not all clients are answered"
+touch "$tmp/go"
+wait_for some || fail "nothing is added"
 left=$((clients * adds - $(count)))
 was=$EPOCHREALTIME
 kill_member "$primary"
