@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "common/auth/auth.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "server/access/gate.h"
 #include "server/cluster/shard/admin.h"
@@ -50,13 +51,25 @@ static int read_key(const char *path, struct err *err)
 	return 0;
 }
 
+/*
+ * No two connections of one id, of all members: what one is asked about another's must not be taken
+ * for its own.  Before there is a locker, which gives them.
+ */
+static int begin_ids(struct server *s, struct err *err)
+{
+	uint64_t first;
+
+	if (auth_init() || getrandom(&first, sizeof first, 0) != sizeof first)
+		return err_set(err, -1, "no random numbers");
+	atomic_store(&s->last_id, first >> 8);
+	return 0;
+}
+
 int clustered_prepare(struct server *s, struct err *err)
 {
 	if (!s->options->cluster)
 		return 0;
-	if (auth_init())
-		return err_set(err, -1, "no random numbers");
-	if (read_key(s->options->cluster_key, err))
+	if (begin_ids(s, err) || read_key(s->options->cluster_key, err))
 		return -1;
 	s->membership = &membership;
 	s->hash_seed = key_hash_seed(&key);
@@ -177,21 +190,17 @@ static void lacks(void *arg, uint64_t reign)
 {
 	const struct server *s = arg;
 
-	completions_lack(s->completions, reign);
+	completions_lack(s->completions, reign, clock_read_ns(CLOCK_BOOTTIME));
 }
 
-/* What clients ask of one member about another: their secrets, and no two connections of one id. */
+/* What clients ask of one member about another: their secrets. */
 static int share(struct server *s, struct err *err)
 {
 	uint8_t worth[KEY_WORTH_BYTES];
-	uint64_t first;
 
 	key_worth(&key, worth);
 	gate_share_worth(s->gate, worth);
 	auth_wipe(worth, sizeof worth);
-	if (getrandom(&first, sizeof first, 0) != sizeof first)
-		return err_set_errno(err, -1, errno, "no random numbers");
-	atomic_store(&s->last_id, first >> 8);
 	s->completions = completions_new();
 	return s->completions ? 0 : err_set(err, -1, "no memory for completion records");
 }

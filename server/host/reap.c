@@ -27,6 +27,7 @@
 #include "server/worker/conn_set.h"
 #include "server/worker/context.h"
 #include "server/worker/fate.h"
+#include "server/worker/request/completions.h"
 
 #define HELLO_NS_MAX 10000000000ull
 #define STUCK_NS_MAX 10000000000ull
@@ -55,6 +56,16 @@ static void destroy_qp(struct conn *c)
 	c->set->places -= c->depth;
 }
 
+/* Of what is forgotten for it the kvd says that it is not known, should it be primary again. */
+static void keep_fates(struct conn *c)
+{
+	struct server *s = c->server;
+	struct fates_forgotten f = fates_keep(s->fates, c->connection_id, c->sendq.reign, c->sendq.fate);
+
+	if (f.reign && s->completions)
+		completions_lack(s->completions, f.reign, f.until_ns);
+}
+
 void burial_one(struct conn *c)
 {
 	const struct verbs *v = c->server->verbs;
@@ -66,7 +77,7 @@ void burial_one(struct conn *c)
 		locker_dead(c->server->locker, &c->lock_note);
 	v->destroy_id(c->id);
 	if (c->sendq.fate)
-		fates_keep(c->server->fates, c->connection_id, c->sendq.fate);
+		keep_fates(c);
 	conns_remove(c);
 	free(c);
 }

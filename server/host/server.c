@@ -161,6 +161,7 @@ static int make_locker(struct server *s, struct err *err)
 			      .port = r->port, .addr = s->addr, .locks = s->table->locks,
 			      .rkey = s->table->own_locks_mr->rkey },
 		.stripes = s->table->stripes,
+		.last_id = atomic_load(&s->last_id),
 		.lease_ns = (uint64_t)s->options->lease_ms * 1000000,
 		.hooks = { .answer = conn_answer, .forgotten = conn_forgotten,
 			   .read_held = read_held, .fence = fence, .wake_all = wake_workers,

@@ -33,6 +33,7 @@ struct locker_hooks {
 struct locker_config {
 	struct loopback_config loopback; /* where the lock words are */
 	uint64_t stripes;
+	uint64_t last_id;  /* ids of connections are above it */
 	uint64_t lease_ns; /* that a holder has while others wait */
 	struct locker_hooks hooks;
 };

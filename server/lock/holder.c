@@ -3,10 +3,10 @@
 
 #include <stddef.h>
 
-void holders_init(struct holders *s, unsigned bits)
+void holders_init(struct holders *s, unsigned bits, uint64_t last)
 {
 	pthread_mutex_init(&s->lock, NULL);
-	s->last = 0;
+	s->last = last;
 	s->mask = (1ull << bits) - 1;
 }
 

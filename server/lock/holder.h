@@ -43,8 +43,8 @@ struct holders {
 	struct holder *at[HOLDER_BUCKETS];
 };
 
-/* bits: that a word has of an id, 2 at the least. */
-void holders_init(struct holders *holders, unsigned bits);
+/* bits: that a word has of an id, 2 at the least.  Ids are above `last`. */
+void holders_init(struct holders *holders, unsigned bits, uint64_t last);
 void holders_fini(struct holders *holders);
 
 /* Gives it an id.  False: the low bits of all ids are somebody's. */

@@ -214,7 +214,7 @@ static int litmus(struct lockwords *l, struct err *err)
 int lockwords_init(struct lockwords *l, const struct locker_config *config, struct err *err)
 {
 	l->config = *config;
-	holders_init(&l->holders, LAYOUT_LOCK_CONNECTION_BITS);
+	holders_init(&l->holders, LAYOUT_LOCK_CONNECTION_BITS, config->last_id);
 	return loopback_new(&config->loopback, &l->loopback, err) || litmus(l, err) ? -1 : 0;
 }
 

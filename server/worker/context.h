@@ -147,7 +147,8 @@ struct server {
 	_Atomic uint64_t wrong_rights; /* of a queue pair, found by asking the device */
 	_Atomic uint64_t protocol_errors;
 	uint64_t start_ns;
-	_Atomic uint64_t last_id;     /* of a connection, where there is no locker that gives it */
+	/* Of a connection.  Where there is a locker that gives them: what it begins above. */
+	_Atomic uint64_t last_id;
 	uint64_t instance; /* random: tells clients one start of kvd from the next */
 };
 

@@ -4,9 +4,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
+
 struct fate_ring {
 	uint64_t secret;
-	uint32_t size, used;
+	uint32_t size;
+	uint64_t used;
 	struct fate fate[];
 };
 
@@ -15,6 +18,7 @@ struct fates {
 	unsigned next;
 	struct {
 		uint64_t connection_id;
+		struct fates_forgotten of; /* if it is */
 		struct fate_ring *ring;
 	} slot[FATES_MAX];
 };
@@ -81,20 +85,27 @@ void fates_delete(struct fates **fates)
 	*fates = NULL;
 }
 
-void fates_keep(struct fates *f, uint64_t connection_id, struct fate_ring *ring)
+struct fates_forgotten fates_keep(struct fates *f, uint64_t connection_id, uint64_t reign,
+				  struct fate_ring *ring)
 {
+	const struct fates_forgotten of = { reign, reign ? clock_read_ns(CLOCK_BOOTTIME) : 0 };
+	struct fates_forgotten forgotten;
+
 	pthread_mutex_lock(&f->lock);
 	unsigned i = f->next++ % FATES_MAX;
+	forgotten = f->slot[i].of;
 	fate_ring_delete(&f->slot[i].ring);
 	f->slot[i].connection_id = connection_id;
+	f->slot[i].of = of;
 	f->slot[i].ring = ring;
 	pthread_mutex_unlock(&f->lock);
+	return forgotten;
 }
 
 static enum wire_status look_up(const struct fate_ring *r, uint32_t request_id,
 				struct fate *fate)
 {
-	uint32_t n = r->used < r->size ? r->used : r->size;
+	uint32_t n = r->used < r->size ? (uint32_t)r->used : r->size;
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (r->fate[i].request_id != request_id)

@@ -37,8 +37,17 @@ struct fates;
 struct fates *fates_new(void);
 void fates_delete(struct fates **fates);
 
-/* Any thread.  Takes the ring over: the connection is destroyed. */
-void fates_keep(struct fates *fates, uint64_t connection_id, struct fate_ring *ring);
+/* What is not known any more. */
+struct fates_forgotten {
+	uint64_t reign;    /* 0: nothing, or of no cluster */
+	uint64_t until_ns; /* that connection was gone by then; CLOCK_BOOTTIME */
+};
+/*
+ * Any thread.  Takes the ring over: the connection, which was of that reign, is destroyed.  What was
+ * kept of the eldest is forgotten for it.
+ */
+struct fates_forgotten fates_keep(struct fates *fates, uint64_t connection_id, uint64_t reign,
+				  struct fate_ring *ring);
 
 /*
  * Any thread.  WIRE_OK: *fate is the request's; WIRE_NOT_FOUND: it had no effect;

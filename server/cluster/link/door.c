@@ -47,7 +47,7 @@ static int listen_there(struct link_door *d, struct err *err)
 	if (v->create_id(d->channel, &d->listener, NULL, RDMA_PS_TCP) ||
 	    device_prepare(o->device, d->listener))
 		return err_set_errno(err, -1, errno, "can't create an RDMA id");
-	if (v->bind_addr(d->listener, &d->addr.sa) || v->listen(d->listener, LINK_DOOR_MAX))
+	if (v->bind_addr(d->listener, &d->addr.sa) || v->listen(d->listener, LINK_KNOCKS_MAX))
 		return err_set_errno(err, -1, errno, "can't listen for other members on %s",
 				     d->addr.text);
 	if (d->listener->verbs && d->listener->verbs != o->pd->context)
@@ -395,7 +395,7 @@ void link_door_poll(struct link_door *d, uint64_t now_ns)
 	const struct verbs *v = d->options.device->verbs;
 	struct rdma_cm_event *event;
 
-	for (unsigned i = 0; i < LINK_DOOR_MAX && !v->get_cm_event(d->channel, &event); i++)
+	for (unsigned i = 0; i < LINK_KNOCKS_MAX && !v->get_cm_event(d->channel, &event); i++)
 		one_event(d, event);
 	give_up_late(d, now_ns);
 	take_ended(d);

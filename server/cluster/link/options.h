@@ -17,7 +17,10 @@
 
 #define LINK_CONNECT_NS 3000000000ull
 #define LINK_PROVING_MAX 8u
-#define LINK_DOOR_MAX 64u /* connections */
+/* Connections: with the seven others of a set and a joiner one for each of 64 workers and for the shard,
+ * and nearly as many that end. */
+#define LINK_DOOR_MAX 1024u
+#define LINK_KNOCKS_MAX 64u /* that wait, or are looked at in one go */
 
 /* Messages that wait to be sent or to be taken, and READs under way. */
 #define LINK_SENDS 32u

@@ -63,9 +63,30 @@ bool replica_is_copied(struct replica *r, uint64_t number)
 	bool is_copied;
 
 	replica_enter(r, NULL);
-	is_copied = r->copy.number == number && r->copy.is_walked && !r->copy.pending;
+	is_copied = r->copy.number == number && r->copy.is_walked && !r->copy.pending &&
+		    !r->copy.is_spoiled;
+	r->copy.is_told |= is_copied;
 	replica_leave(r);
 	return is_copied;
+}
+
+bool replica_is_spoiled(struct replica *r, uint64_t number)
+{
+	bool is_spoiled;
+
+	replica_enter(r, NULL);
+	is_spoiled = r->copy.number == number && r->copy.is_spoiled;
+	replica_leave(r);
+	return is_spoiled;
+}
+
+bool replica_spoil_copy(struct replica *r, uint32_t members)
+{
+	if (!r->copy.number || r->copy.is_told || members != r->copy.joiner)
+		return false;
+	r->copy.is_spoiled = true;
+	r->spoiled = r->seats[__builtin_ctz(members)].incarnation;
+	return true;
 }
 
 bool replica_progress(struct replica *r, struct replica_progress *progress)

@@ -32,6 +32,11 @@ struct replica_worker;
 
 /* Any thread: whether each key, and each stripe, of the copy of that number is at the joiner. */
 bool replica_is_copied(struct replica *replica, uint64_t number);
+/*
+ * Any thread: whether the joiner has to be given up, as it has a change that nobody else has.  It is not
+ * copied to in the end, and sent nothing.
+ */
+bool replica_is_spoiled(struct replica *replica, uint64_t number);
 /* Any thread.  False: none is made. */
 bool replica_progress(struct replica *replica, struct replica_progress *progress);
 /*
@@ -46,6 +51,8 @@ bool replica_copies(const struct replica_worker *worker);
 /* The lock is held. */
 void replica_begin_copy(struct replica *r, const struct replica_order *o);
 void replica_end_copy(struct replica *r);
+/* False: the joiner may be of the set already, or others have it, too. */
+bool replica_spoil_copy(struct replica *r, uint32_t members);
 /* A key's record came back: the joiner has it, or is given up.  The worker, without the lock. */
 void replica_copied(struct replica_worker *w, struct replica_record *o);
 

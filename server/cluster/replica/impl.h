@@ -93,6 +93,8 @@ struct replica_copy {
 	unsigned skip, epoch;
 	uint32_t stripe;
 	bool is_walked;
+	bool is_told;    /* that it is made: the joiner may be named any moment */
+	bool is_spoiled; /* the joiner has a change that the primary's disk refused */
 	unsigned pending; /* in workers' hands, or under way */
 	uint8_t *has;     /* stripes of which something was sent, bits */
 	struct replica_progress progress;
@@ -128,6 +130,7 @@ struct replica {
 	_Atomic bool is_unfit;
 	_Atomic(struct replica_worker *) starving; /* the next memory is its; NULL: nobody's */
 	_Atomic unsigned writes;       /* on their way to the disk, of all workers */
+	_Atomic uint64_t spoiled;      /* incarnation of a joiner that is sent nothing any more; 0: none */
 	_Atomic bool is_copying;       /* a hint */
 	_Atomic uint64_t copy_due_ns;  /* nothing of a copy leaves before */
 	atomic_flag is_walking;        /* one worker walks, so that no key moves behind the walk */

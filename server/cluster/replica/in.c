@@ -136,7 +136,7 @@ static enum made fill(struct replica_worker *w, struct replica_record *in,
 		i->key = memcpy(keys, key, item->key_bytes);
 		keys += item->key_bytes;
 	}
-	return MADE;
+	return in->count <= LAYOUT_TXN_KEYS_MAX ? MADE : NO_RECORD;
 }
 
 /* A copy is of one stripe, and has a key or none. */
@@ -147,6 +147,8 @@ static bool is_record(const struct table *t, const struct link_reader_record *fr
 	for (unsigned i = 0; i < h->stripes; i++)
 		if (from->stripes[i] >= t->stripes)
 			return false;
+	if (h->version > LAYOUT_VERSION_MAX)
+		return false;
 	if (h->flags == LINK_COPY)
 		return h->stripes == 1 && h->items <= 1;
 	return !h->flags && h->stripes <= LAYOUT_TXN_KEYS_MAX && h->items &&

@@ -176,10 +176,15 @@ static void is_written(struct replica *r, struct replica_record *o)
 		records_acked(&r->records, RECORDS_SELF, r->records.epoch, o->base.number);
 }
 
-/* Nobody else was sent it: what its disk says of it is so. */
+/*
+ * Nobody else was sent it, or only a joiner, which may be given up: what its disk says of it is so.
+ * The joiner is sent nothing more, as what came next would tell it that this one took effect.
+ */
 static bool is_alone(struct replica *r, struct replica_record *o)
 {
-	if (o->is_over || o->to & ~RECORDS_SELF)
+	uint32_t others = o->to & ~RECORDS_SELF;
+
+	if (o->is_over || (others && !replica_spoil_copy(r, others)))
 		return false;
 	record_cancel(&r->records, &o->base);
 	replica_unlist(o->worker, o);
@@ -374,6 +379,8 @@ void replica_send_records(struct replica_peer *q)
 	struct link_writer m;
 	void *memory;
 
+	if (q->incarnation == w->replica->spoiled)
+		return;
 	while (q->is_begun && q->cursor && (memory = link_peer_reserve(q->link))) {
 		link_begin(&m, memory, LINK_RECORDS, w->epoch, w->incarnation,
 			   q->incarnation, 0);

@@ -301,6 +301,8 @@ void admin_look(struct shard *s, uint64_t now_ns)
 		begin(s, now_ns);
 	else if (state == ADMIN_RUNNING)
 		go_on(s);
+	else
+		return; /* one may be asked for meanwhile: in the next round */
 	if (is_under_way(a) && now_ns >= a->begun_ns + LIMIT_NS)
 		end(s, ADMIN_FAILED, "it is not done after %llu s, and may be yet: \"kvcli cluster "
 		    "status\" says what became of it", LIMIT_NS / 1000000000ull);

@@ -125,6 +125,17 @@ void crew_leave(struct crew *c)
 }
 
 /* -------------------------------------------------------------------- orders */
+/*
+ * What is seen says the next order of its kind, too: while a worker waits for its disk, or is late, it
+ * leaves room for those that have to be.
+ */
+static bool is_full_for(const struct shard *s, enum replica_order_kind kind)
+{
+	unsigned room = kind == REPLICA_SEEN ? SHARD_ORDERS / 2 : SHARD_ORDERS;
+
+	return s->ordered - s->done >= room;
+}
+
 void crew_order(struct shard *s, struct replica_order *order, uint64_t number)
 {
 	struct shard_order *o = &s->orders[s->ordered % SHARD_ORDERS];
@@ -132,7 +143,7 @@ void crew_order(struct shard *s, struct replica_order *order, uint64_t number)
 
 	order->serial = replica_order_serial(s->replica);
 	pthread_mutex_lock(&s->lock);
-	is_full = s->ordered - s->done == SHARD_ORDERS;
+	is_full = is_full_for(s, order->kind);
 	if (!is_full) {
 		*o = (struct shard_order){ *order, number, s->options.worker_count };
 		s->ordered++;
@@ -153,6 +164,16 @@ uint64_t crew_obeyed(struct shard *s)
 		number = s->orders[s->done++ % SHARD_ORDERS].number;
 	pthread_mutex_unlock(&s->lock);
 	return number;
+}
+
+bool crew_is_idle(struct shard *s)
+{
+	bool is_idle;
+
+	pthread_mutex_lock(&s->lock);
+	is_idle = s->done == s->ordered;
+	pthread_mutex_unlock(&s->lock);
+	return is_idle;
 }
 
 static struct replica_order latest(struct crew *c)

@@ -13,5 +13,7 @@ void crew_order(struct shard *s, struct replica_order *order, uint64_t number);
 void crew_wake(struct shard *s);
 /* Numbers of orders that all have obeyed; 0: no more. */
 uint64_t crew_obeyed(struct shard *s);
+/* Whether all orders are, as crew_obeyed() told. */
+bool crew_is_idle(struct shard *s);
 
 #endif

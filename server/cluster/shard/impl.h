@@ -77,6 +77,12 @@ struct joining {
 	unsigned turn;      /* of those who may be */
 };
 
+/* What a member of the set lacks, and since when (stuck.h). */
+struct stuck {
+	uint64_t epoch, number, since_ns, looked_ns;
+	bool is_probed, is_told;
+};
+
 struct shard {
 	struct shard_options options;
 	char name[CONFIG_NAME_BYTES];
@@ -100,9 +106,11 @@ struct shard {
 	void (*act)(struct shard *s, const struct member_actions *actions);
 	struct link_reader *asked;  /* the OPEN that is being answered */
 	struct joining joining;
+	struct stuck stuck[MEMBER_PEERS_MAX]; /* by place */
 	uint64_t told_ns, looked_ns, warned_ns;
 	bool is_unwritten;          /* a write could not be asked for */
-	bool is_over;               /* the session with the agreement is */
+	bool is_over;               /* the session with the agreement is, or could not be begun */
+	uint64_t opened_ns;         /* when one was begun last behind that */
 	struct roster looking;      /* a look that is under way: `names` are to be read */
 	unsigned names;
 	bool is_looking;

@@ -212,6 +212,10 @@ void join_tick(struct shard *s, uint64_t now_ns, struct member_actions *actions)
 		tell_begun(s, now_ns);
 	tell_how_far(s, now_ns);
 	look_for_lack(s, now_ns);
+	if (replica_is_spoiled(s->replica, m->copy)) {
+		log_warn("the disk took no change that member %s has: its copy is given up", s->joining.name);
+		member_gone(m, s->joining.name);
+	}
 	if (m->is_copied)
 		return;
 	if (replica_is_copied(s->replica, m->copy))

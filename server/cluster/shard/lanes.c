@@ -43,12 +43,17 @@ void lanes_failed(struct shard *s, const struct addr *to, const struct link_lane
 }
 
 /* One that was asked for and never came up is given up by the link's own time-outs. */
-static bool is_to_be_asked(struct lanes *l, unsigned lane, uint64_t now_ns)
+static bool is_over(const struct lanes *l, unsigned lane, uint64_t now_ns)
 {
 	uint64_t patience_ns = l->of[lane].state == LANE_ASKED
 				       ? LINK_CONNECT_NS + LINK_PROVE_NS + AGAIN_NS : AGAIN_NS;
 
-	if (l->of[lane].state == LANE_UP || now_ns < l->of[lane].asked_ns + patience_ns)
+	return l->of[lane].state != LANE_UP && now_ns >= l->of[lane].asked_ns + patience_ns;
+}
+
+static bool is_to_be_asked(struct lanes *l, unsigned lane, uint64_t now_ns)
+{
+	if (!is_over(l, lane, now_ns))
 		return false;
 	l->of[lane].state = LANE_ASKED;
 	l->of[lane].asked_ns = now_ns;
@@ -118,8 +123,11 @@ static bool may_ask(const struct shard *s)
 	return member_is_primary(m) ? !m->epoch_order : m->is_next;
 }
 
-/* The workers end theirs by themselves; then its place is another's. */
-static void let_go(struct shard *s, struct lanes *l)
+/*
+ * The workers end theirs by themselves; then its place is another's.  Of one that ended before it
+ * said who it is nobody hears that.
+ */
+static void let_go(struct shard *s, struct lanes *l, uint64_t now_ns)
 {
 	struct link_peer *p = shard_peer(s, l->name);
 	bool is_free = true;
@@ -128,7 +136,7 @@ static void let_go(struct shard *s, struct lanes *l)
 		link_peer_close(p, "it is no member any more");
 	pthread_mutex_lock(&s->lock);
 	for (unsigned lane = 0; lane < SHARD_LANES; lane++)
-		is_free = is_free && l->of[lane].state == LANE_NONE;
+		is_free = is_free && (l->of[lane].state == LANE_NONE || is_over(l, lane, now_ns));
 	if (is_free)
 		memset(l, 0, sizeof *l);
 	pthread_mutex_unlock(&s->lock);
@@ -145,7 +153,7 @@ void lanes_keep(struct shard *s, uint64_t now_ns)
 		if (!l->name[0])
 			continue;
 		if (!is_needed(s, l->name)) {
-			let_go(s, l);
+			let_go(s, l, now_ns);
 			continue;
 		}
 		for (unsigned lane = 0; may_ask(s) && lane <= s->options.worker_count; lane++)

@@ -20,6 +20,7 @@
 
 #define SESSION_MS 4000u
 #define TELL_NS 500000000ull  /* between attempts */
+#define OPEN_NS 500000000ull  /* the same, of a session behind one that is over */
 #define NAME_MAX_BYTES 40u    /* of a cluster, with its slash: paths are limited */
 #define LOOK_NS 100000000ull
 #define WARN_NS 60000000000ull
@@ -101,8 +102,8 @@ static int open_session(struct shard *s, struct err *err)
 	const struct agree_events events = { on_changed, on_session, s };
 	const struct agree_zookeeper o = { s->servers, SESSION_MS, s->digest };
 
-	s->is_over = false;
-	return agree_zookeeper_open(&o, &events, &s->keeper.agree, err);
+	s->is_over = agree_zookeeper_open(&o, &events, &s->keeper.agree, err);
+	return s->is_over ? -1 : 0;
 }
 
 static int parse(struct shard *s, struct err *err)
@@ -176,16 +177,22 @@ static void invite(struct shard *s, uint64_t now_ns)
 	join_invite(s, there, count);
 }
 
-void place_look(struct shard *s, uint64_t now_ns)
+/* Names may have no address for a while: it is tried until there is one. */
+static void open_again(struct shard *s, uint64_t now_ns)
 {
 	struct err err;
 
-	if (s->is_over) {
-		place_close(s);
-		forget_calls(s);
-		if (open_session(s, &err))
-			log_error("%s", err.text);
-	}
+	s->opened_ns = now_ns;
+	place_close(s);
+	forget_calls(s);
+	if (open_session(s, &err))
+		log_error("%s", err.text);
+}
+
+void place_look(struct shard *s, uint64_t now_ns)
+{
+	if (s->is_over && now_ns >= s->opened_ns + OPEN_NS)
+		open_again(s, now_ns);
 	if (!s->keeper.agree || now_ns < s->looked_ns + LOOK_NS)
 		return;
 	s->looked_ns = now_ns;

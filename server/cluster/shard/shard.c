@@ -24,6 +24,7 @@
 #include "server/cluster/shard/lanes.h"
 #include "server/cluster/shard/place.h"
 #include "server/cluster/shard/speak.h"
+#include "server/cluster/shard/stuck.h"
 #include "server/cluster/shard/roster.h"
 #include "server/cluster/shard/admin.h"
 #include "server/table/show.h"
@@ -305,6 +306,7 @@ static void tick(struct shard *s)
 	actions.count = 0;
 	join_tick(s, now_ns, &actions);
 	act_all(s, &actions);
+	stuck_look(s, now_ns);
 	actions.count = 0;
 	member_tick(&s->member, now_ns, replica_visible(s->replica), &actions);
 	act_all(s, &actions);

@@ -7,22 +7,26 @@
 
 #include "common/clock.h"
 
-#define SETS 1024u
-#define WAYS 4u
+#define CHAINS 16384u
 #define SIZE_MAX_OF_ONE 512u
+#define BYTES_MAX (64u << 20) /* of all rings */
 
 struct ring {
-	uint64_t connection, secret, reign, used_at;
-	uint32_t size, used;
+	struct ring *next;           /* of its chain */
+	struct ring *newer, *older;  /* by when they were noted last */
+	uint64_t connection, secret, reign, noted_ns;
+	uint64_t used;
+	uint32_t size;
 	struct fate fate[];
 };
 
 struct completions {
 	pthread_mutex_t lock;
-	uint64_t clock;   /* counts notes */
-	uint64_t lacking; /* the latest reign of which something is not known */
+	uint64_t lacking;  /* the latest reign of which something is not known */
 	uint64_t since_ns; /* all that was sent since then is known; CLOCK_BOOTTIME */
-	struct ring *ring[SETS][WAYS];
+	uint64_t bytes;
+	struct ring *newest, *eldest;
+	struct ring *chain[CHAINS];
 };
 
 struct completions *completions_new(void)
@@ -37,93 +41,125 @@ struct completions *completions_new(void)
 void completions_delete(struct completions **at)
 {
 	struct completions *c = *at;
+	struct ring *older;
 
 	if (!c)
 		return;
 	*at = NULL;
-	for (unsigned i = 0; i < SETS * WAYS; i++)
-		free(c->ring[i / WAYS][i % WAYS]);
+	for (struct ring *r = c->newest; r; r = older) {
+		older = r->older;
+		free(r);
+	}
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
 
-static void lack(struct completions *c, uint64_t reign)
+/* What was sent before that may be unknown. */
+static void lack(struct completions *c, uint64_t reign, uint64_t until_ns)
 {
 	if (reign > c->lacking)
 		c->lacking = reign;
-	c->since_ns = clock_read_ns(CLOCK_BOOTTIME);
+	if (until_ns > c->since_ns)
+		c->since_ns = until_ns;
 }
 
 /* Secrets are random. */
-static struct ring **set_of(struct completions *c, uint64_t secret)
+static struct ring **chain_of(struct completions *c, uint64_t secret)
 {
-	return c->ring[secret % SETS];
+	return &c->chain[secret % CHAINS];
 }
 
-static struct ring **find(struct completions *c, uint64_t connection, uint64_t secret)
+static struct ring *find(struct completions *c, uint64_t connection, uint64_t secret)
 {
-	struct ring **set = set_of(c, secret);
+	struct ring *r = *chain_of(c, secret);
 
-	for (unsigned i = 0; i < WAYS; i++)
-		if (set[i] && set[i]->connection == connection && set[i]->secret == secret)
-			return &set[i];
-	return NULL;
+	while (r && (r->connection != connection || r->secret != secret))
+		r = r->next;
+	return r;
 }
 
-/* The place of the one that was used longest ago, which is forgotten. */
-static struct ring **make_room(struct completions *c, uint64_t secret)
+static uint64_t bytes_of(const struct ring *r)
 {
-	struct ring **set = set_of(c, secret), **eldest = &set[0];
-
-	for (unsigned i = 0; i < WAYS && *eldest; i++)
-		if (!set[i] || set[i]->used_at < (*eldest)->used_at)
-			eldest = &set[i];
-	if (*eldest)
-		lack(c, (*eldest)->reign);
-	free(*eldest);
-	*eldest = NULL;
-	return eldest;
+	return sizeof *r + r->size * sizeof r->fate[0];
 }
 
-static struct ring *make(struct completions *c, const struct completion *of)
+/* -------------------------------------------------------------------- by age */
+static void take_out(struct completions *c, struct ring *r)
+{
+	*(r->newer ? &r->newer->older : &c->newest) = r->older;
+	*(r->older ? &r->older->newer : &c->eldest) = r->newer;
+}
+
+static void put_first(struct completions *c, struct ring *r)
+{
+	r->newer = NULL;
+	r->older = c->newest;
+	*(c->newest ? &c->newest->newer : &c->eldest) = r;
+	c->newest = r;
+}
+
+/* Nothing of its was sent after it was noted last. */
+static void forget(struct completions *c, struct ring *r)
+{
+	struct ring **at = chain_of(c, r->secret);
+
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+	take_out(c, r);
+	c->bytes -= bytes_of(r);
+	lack(c, r->reign, r->noted_ns);
+	free(r);
+}
+
+/* -------------------------------------------------------------------- notes */
+static struct ring *make(struct completions *c, const struct completion *of, uint64_t now_ns)
 {
 	uint32_t size = of->size && of->size <= SIZE_MAX_OF_ONE ? of->size : SIZE_MAX_OF_ONE;
-	struct ring **place = make_room(c, of->secret);
+	struct ring **chain = chain_of(c, of->secret), *r = malloc(sizeof *r + size * sizeof r->fate[0]);
 
-	*place = malloc(sizeof **place + size * sizeof (*place)->fate[0]);
-	if (*place)
-		**place = (struct ring){ .connection = of->connection, .secret = of->secret,
-					 .size = size };
-	else
-		lack(c, of->reign);
-	return *place;
+	if (!r) {
+		lack(c, of->reign, now_ns);
+		return NULL;
+	}
+	*r = (struct ring){ .next = *chain, .connection = of->connection, .secret = of->secret,
+			    .size = size };
+	*chain = r;
+	put_first(c, r);
+	c->bytes += bytes_of(r);
+	while (c->bytes > BYTES_MAX)
+		forget(c, c->eldest);
+	return r;
 }
 
 void completions_note(struct completions *c, const struct completion *of)
 {
-	struct ring **at, *r;
+	uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
+	struct ring *r;
 
 	pthread_mutex_lock(&c->lock);
-	at = find(c, of->connection, of->secret);
-	r = at ? *at : make(c, of);
+	r = find(c, of->connection, of->secret);
+	r = r ? r : make(c, of, now_ns);
 	if (r) {
 		r->reign = of->reign > r->reign ? of->reign : r->reign;
-		r->used_at = ++c->clock;
+		r->noted_ns = now_ns;
 		r->fate[r->used++ % r->size] = of->fate;
+		take_out(c, r);
+		put_first(c, r);
 	}
 	pthread_mutex_unlock(&c->lock);
 }
 
-void completions_lack(struct completions *c, uint64_t reign)
+void completions_lack(struct completions *c, uint64_t reign, uint64_t until_ns)
 {
 	pthread_mutex_lock(&c->lock);
-	lack(c, reign);
+	lack(c, reign, until_ns);
 	pthread_mutex_unlock(&c->lock);
 }
 
 static bool look_up(const struct ring *r, uint32_t request_id, struct fate *fate)
 {
-	uint32_t n = r->used < r->size ? r->used : r->size;
+	uint32_t n = r->used < r->size ? (uint32_t)r->used : r->size;
 
 	for (uint32_t i = 0; i < n; i++)
 		if (r->fate[i].request_id == request_id) {
@@ -137,11 +173,11 @@ enum wire_status completions_find(struct completions *c, const struct completion
 				  struct fate *fate)
 {
 	enum wire_status found;
-	struct ring **at;
+	struct ring *r;
 
 	pthread_mutex_lock(&c->lock);
-	at = find(c, asked->connection, asked->secret);
-	found = at && look_up(*at, asked->fate.request_id, fate) ? WIRE_OK
+	r = find(c, asked->connection, asked->secret);
+	found = r && look_up(r, asked->fate.request_id, fate) ? WIRE_OK
 		: asked->reign > c->lacking			 ? WIRE_NOT_FOUND
 								 : WIRE_EUNSUPPORTED;
 	if (found == WIRE_EUNSUPPORTED)

@@ -30,8 +30,8 @@ void completions_delete(struct completions **completions);
 
 /* The change took effect here. */
 void completions_note(struct completions *c, const struct completion *completion);
-/* Of that reign, and of those before, not all is known that was sent until now. */
-void completions_lack(struct completions *c, uint64_t reign);
+/* Of that reign, and of those before, not all is known that was sent until then, by CLOCK_BOOTTIME. */
+void completions_lack(struct completions *c, uint64_t reign, uint64_t until_ns);
 /*
  * Of a change that was asked for in that reign, which is over.  WIRE_OK: *fate; WIRE_NOT_FOUND: it
  * had no effect, and never will; WIRE_EUNSUPPORTED: that is not known, unless it was sent in the

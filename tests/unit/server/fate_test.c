@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "common/clock.h"
 #include "server/worker/fate.h"
 
 #define SECRET 77u
@@ -51,7 +52,7 @@ static void test_result(void **state)
 	struct fate fate = { 0 };
 
 	(void)state;
-	fates_keep(fates, 1, ring_of(SECRET, 3));
+	fates_keep(fates, 1, 0, ring_of(SECRET, 3));
 	assert_int_equal(find(1, SECRET, 2, &fate), WIRE_OK);
 	assert_int_equal(fate.request_id, 2);
 	assert_int_equal(fate.status, WIRE_CONDITION);
@@ -67,7 +68,7 @@ static void test_no_effect(void **state)
 	struct fate fate = { .version = 5 };
 
 	(void)state;
-	fates_keep(fates, 1, ring_of(SECRET, 3));
+	fates_keep(fates, 1, 0, ring_of(SECRET, 3));
 	assert_int_equal(find(1, SECRET, 4, &fate), WIRE_NOT_FOUND);
 	assert_int_equal(fate.version, 5);
 	/* An unused place of the ring is nobody's answer. */
@@ -82,7 +83,7 @@ static void test_secret(void **state)
 	(void)state;
 	assert_true(fate_is_secret(ring, SECRET));
 	assert_false(fate_is_secret(ring, SECRET + 1));
-	fates_keep(fates, 1, ring);
+	fates_keep(fates, 1, 0, ring);
 	assert_int_equal(find(1, SECRET + 1, 1, &fate), WIRE_EUNSUPPORTED);
 	assert_int_equal(find(2, SECRET, 1, &fate), WIRE_EUNSUPPORTED);
 	assert_int_equal(find(1, SECRET, 1, &fate), WIRE_OK);
@@ -94,8 +95,8 @@ static void test_ring(void **state)
 	struct fate fate;
 
 	(void)state;
-	fates_keep(fates, 1, ring_of(SECRET, 2 * CREDITS));
-	fates_keep(fates, 2, ring_of(SECRET, 2 * CREDITS + 1));
+	fates_keep(fates, 1, 0, ring_of(SECRET, 2 * CREDITS));
+	fates_keep(fates, 2, 0, ring_of(SECRET, 2 * CREDITS + 1));
 	for (uint32_t i = 1; i <= 2 * CREDITS; i++)
 		assert_int_equal(find(1, SECRET, i, &fate), WIRE_OK);
 	assert_int_equal(find(2, SECRET, 1, &fate), WIRE_NOT_FOUND);
@@ -110,12 +111,30 @@ static void test_table(void **state)
 
 	(void)state;
 	for (uint64_t id = 1; id <= FATES_MAX; id++)
-		fates_keep(fates, id, ring_of(SECRET, 1));
+		fates_keep(fates, id, 0, ring_of(SECRET, 1));
 	assert_int_equal(find(1, SECRET, 1, &fate), WIRE_OK);
-	fates_keep(fates, FATES_MAX + 1, ring_of(SECRET, 1));
+	fates_keep(fates, FATES_MAX + 1, 0, ring_of(SECRET, 1));
 	assert_int_equal(find(1, SECRET, 1, &fate), WIRE_EUNSUPPORTED);
 	assert_int_equal(find(2, SECRET, 1, &fate), WIRE_OK);
 	assert_int_equal(find(FATES_MAX + 1, SECRET, 1, &fate), WIRE_OK);
+}
+
+/* Of what is forgotten it is told of which reign it was, and that nothing of it came later. */
+static void test_forgotten(void **state)
+{
+	uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
+	struct fates_forgotten f;
+
+	(void)state;
+	fates_keep(fates, 1, 7, ring_of(SECRET, 1));
+	fates_keep(fates, 2, 0, ring_of(SECRET, 1));
+	for (uint64_t id = 3; id <= FATES_MAX; id++)
+		assert_int_equal(fates_keep(fates, id, 9, ring_of(SECRET, 1)).reign, 0);
+	f = fates_keep(fates, FATES_MAX + 1, 9, ring_of(SECRET, 1));
+	assert_int_equal(f.reign, 7);
+	assert_in_range(f.until_ns, now_ns, clock_read_ns(CLOCK_BOOTTIME));
+	assert_int_equal(fates_keep(fates, FATES_MAX + 2, 9, ring_of(SECRET, 1)).reign, 0);
+	assert_int_equal(fates_keep(fates, FATES_MAX + 3, 9, ring_of(SECRET, 1)).reign, 9);
 }
 
 /* One that never said a good hello has no ring. */
@@ -125,7 +144,7 @@ static void test_no_ring(void **state)
 	struct fate fate;
 
 	(void)state;
-	fates_keep(fates, 1, NULL);
+	fates_keep(fates, 1, 0, NULL);
 	assert_int_equal(find(1, 0, 0, &fate), WIRE_EUNSUPPORTED);
 	fate_ring_delete(&ring);
 	assert_null(ring);
@@ -140,6 +159,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_secret, begin, end),
 		cmocka_unit_test_setup_teardown(test_ring, begin, end),
 		cmocka_unit_test_setup_teardown(test_table, begin, end),
+		cmocka_unit_test_setup_teardown(test_forgotten, begin, end),
 		cmocka_unit_test_setup_teardown(test_no_ring, begin, end),
 	};
 

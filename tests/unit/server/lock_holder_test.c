@@ -20,7 +20,7 @@ static int begin(void **state)
 	(void)state;
 	memset(&holders, 0, sizeof holders);
 	memset(h, 0, sizeof h);
-	holders_init(&holders, BITS);
+	holders_init(&holders, BITS, 0);
 	return 0;
 }
 
@@ -54,6 +54,21 @@ static void test_each_once(void **state)
 	assert_int_equal(h[LOWS].id, 0);
 	assert_null(holders_find(&holders, 0));
 	assert_null(holders_find(&holders, (1u << BITS) - 1));
+}
+
+/* Members of a cluster begin each where it wants: ids of one are none of another's. */
+static void test_begins(void **state)
+{
+	const uint64_t last = 0x12345678abcdefull;
+
+	(void)state;
+	holders_fini(&holders);
+	holders_init(&holders, BITS, last);
+	for (unsigned i = 0; i < LOWS; i++) {
+		assert_true(holders_add(&holders, &h[i]));
+		assert_in_range(h[i].id, last + 1, last + LOWS + 2);
+		assert_ptr_equal(holders_find(&holders, low(&h[i])), &h[i]);
+	}
 }
 
 /* One that lives keeps its bits while the others' come again and again. */
@@ -95,6 +110,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_each_once, begin, end),
+		cmocka_unit_test_setup_teardown(test_begins, begin, end),
 		cmocka_unit_test_setup_teardown(test_wraps, begin, end),
 		cmocka_unit_test_setup_teardown(test_ended, begin, end),
 	};

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "server/cluster/agree/register.h"
+#include "server/cluster/agree/zookeeper.h"
 #include "server/cluster/member/command.h"
 #include "server/cluster/shard/admin.h"
 #include "server/cluster/shard/impl.h"
@@ -33,6 +34,17 @@ static uint64_t now_ns;
 static unsigned actions_seen;
 static enum agree_status made;
 static char text[ADMIN_TEXT_BYTES];
+static unsigned opened, refused; /* sessions that were asked for; that are not to be had */
+
+/* In ZooKeeper's place. */
+int agree_zookeeper_open(const struct agree_zookeeper *options, const struct agree_events *events,
+			 struct agree **agree, struct err *err)
+{
+	opened++;
+	if (opened <= refused)
+		return err_set(err, -1, "%s has no address", options->servers);
+	return agree_register_open(reg, events, agree);
+}
 
 static void on_config(void *arg, const struct config *c)
 {
@@ -97,7 +109,7 @@ static int set_up(void **state)
 	s.keeper.events = (struct keeper_events){ on_config, on_wrote, on_reached, on_failed, &s };
 	events = keeper_agree_events(&s.keeper);
 	now_ns = 1000 * MS;
-	actions_seen = 0;
+	actions_seen = opened = refused = 0;
 	reg = agree_register_new();
 	assert_int_equal(agree_register_open(reg, &none, &others), 0);
 	return agree_register_open(reg, &events, &s.keeper.agree);
@@ -118,7 +130,8 @@ static void turn(void)
 {
 	now_ns += TURN_NS;
 	agree_poll(others);
-	agree_poll(s.keeper.agree);
+	if (s.keeper.agree)
+		agree_poll(s.keeper.agree);
 	place_look(&s, now_ns);
 	admin_look(&s, now_ns);
 }
@@ -540,6 +553,24 @@ static void test_devices(void **state)
 	assert_int_equal(w.ports, 3);
 }
 
+/* No address is found for the next session, a few times: it is begun when there is one. */
+static void test_session_again(void **state)
+{
+	(void)state;
+	turns(10);
+	assert_true(s.member.is_reached);
+	agree_register_end(s.keeper.agree);
+	s.is_over = true;
+	refused = 3;
+	turns(2);
+	assert_false(s.member.is_reached);
+	assert_int_equal(opened, 1);
+	assert_null(s.keeper.agree);
+	turns(80);
+	assert_int_equal(opened, refused + 1);
+	assert_true(s.member.is_reached);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -561,6 +592,7 @@ int main(void)
 		TEST(test_roster),
 		TEST(test_devices),
 		TEST(test_said_anew),
+		TEST(test_session_again),
 		TEST(test_status),
 		TEST(test_status_of_a_backup),
 		TEST(test_where),

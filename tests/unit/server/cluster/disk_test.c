@@ -17,6 +17,7 @@
 #include "server/cluster/replica/impl.h"
 #include "server/durable/backup.h"
 #include "server/durable/durable.h"
+#include "server/durable/impl.h"
 #include "server/store/change/remove.h"
 #include "server/store/load.h"
 #include "server/store/txn.h"
@@ -282,6 +283,85 @@ static void test_a_copys_disk_first(void **state)
 	disk_remove_folder();
 }
 
+static void refuse_all(void)
+{
+	struct durable_op *list;
+
+	pthread_mutex_lock(&disk->lock);
+	list = disk->queue;
+	disk->queue = NULL;
+	disk->queue_end = &disk->queue;
+	disk->queued = 0;
+	pthread_mutex_unlock(&disk->lock);
+	durable_give_back(disk, list, DURABLE_REFUSED);
+}
+
+static void begin_joining(void)
+{
+	kit_epoch(&b, 1, 1, RECORDS_OUT, 0);
+	kit_epoch(&a, 2, 1, RECORDS_PRIMARY, 0);
+	kit_put(&a, "before", "it", 2);
+	kit_finish();
+	disk_fill(&a);
+	kit_epoch(&b, 2, 1, RECORDS_BACKUP, 0);
+	kit_order(&b, REPLICA_RESOLVE, 0, 0);
+	kit_order(&a, REPLICA_AWAIT, 0, MEMBER);
+	kit_order(&a, REPLICA_BEGUN_BY, 0, MEMBER);
+	kit_order(&a, REPLICA_COPY, 1, MEMBER);
+}
+
+/*
+ * The disk of a primary that is alone is full while somebody joins: it has nobody who could go on, so it
+ * refuses, and the joiner, which has the change, is given up.
+ */
+static void test_full_beside_a_joiner(void **state)
+{
+	unsigned heard;
+
+	(void)state;
+	begin_joining();
+	heard = b.heard;
+	kit_put(&a, "k", "one", 3);
+	KIT_UNTIL(b.heard > heard);
+	refuse_all();
+	KIT_UNTIL(!a.under_way || a.unfit[0]);
+	assert_string_equal(a.unfit, "");
+	assert_int_equal(a.refused, 1);
+	assert_true(replica_is_spoiled(a.replica, 1));
+	/* What comes next would tell it that the change took effect. */
+	heard = b.heard;
+	kit_put(&a, "k", "two", 3);
+	kit_turns(1000);
+	assert_int_equal(b.heard, heard);
+	assert_false(replica_is_copied(a.replica, 1));
+	kit_order(&a, REPLICA_AWAIT, 0, 0);
+	disk_start();
+	kit_finish();
+	kit_has_value(&a, "k", "two");
+	kit_has_value(&b, "k", NULL);
+	disk_end(&a);
+	disk_remove_folder();
+}
+
+/* Once it may be of the set it is another one that has to decide. */
+static void test_full_behind_a_copy(void **state)
+{
+	(void)state;
+	begin_joining();
+	KIT_UNTIL(replica_is_copied(a.replica, 1));
+	kit_put(&a, "k", "one", 3);
+	kit_turns(100);
+	refuse_all();
+	KIT_UNTIL(a.unfit[0]);
+	assert_int_equal(a.refused, 0);
+	assert_false(replica_is_spoiled(a.replica, 1));
+	kit_epoch(&a, 3, 3, RECORDS_BACKUP, 0);
+	disk_start();
+	kit_finish();
+	disk_end(&a);
+	disk_remove_folder();
+}
+
 /* The disk goes with the table; the next one is another. */
 static void wipe(void)
 {
@@ -404,6 +484,8 @@ int main(void)
 		CASE(test_deposed_and_kept),
 		CASE(test_a_time_that_is_over),
 		CASE(test_a_copys_disk_first),
+		CASE(test_full_beside_a_joiner),
+		CASE(test_full_behind_a_copy),
 		CASE(test_wiped),
 		CASE(test_a_backup),
 		CASE(test_async),
