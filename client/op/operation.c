@@ -151,6 +151,8 @@ void ops_abort(struct engine *e)
 	e->later_ns = 0;
 	for (uint32_t i = 0; i < e->depth; i++) {
 		struct op *op = &e->ops[i];
+		if (op->phase == PHASE_ADRIFT)
+			op->reads = 0;
 		if (op->phase == PHASE_FREE || op->phase == PHASE_ADRIFT || op->done)
 			continue;
 		/* One that is to be posted again had no effect. */
@@ -203,11 +205,11 @@ bool ops_take_done(struct engine *e, struct kvd_completion *c)
 
 /* ------------------------------------------------------------------ adrift */
 
+/* While its queue pair is there its SEND may still complete: ops_abort() ends that. */
 static void set_adrift(struct op *op, bool is_unsettled)
 {
 	op->phase = PHASE_ADRIFT;
 	op->is_unsettled = is_unsettled;
-	op->reads = 0;
 	op->engine->adrift++;
 }
 

@@ -184,6 +184,7 @@ static int make(struct kvd_session *s, struct client_device *d)
 	}
 	d->ctx = ctx;
 	d->pd = pd;
+	d->users = 1;
 	list(d);
 	return 0;
 }
@@ -194,6 +195,9 @@ static int join(struct kvd_session *s)
 	struct client_device *d = find(c, s->id->verbs);
 	int rc = 0;
 
+	/* One that does not answer, and that nobody was on, is not given back under this session. */
+	if (d)
+		d->users++;
 	tidy(c);
 	if (!d) {
 		d = free_place(c);
@@ -205,7 +209,6 @@ static int join(struct kvd_session *s)
 	}
 	if (rc)
 		return rc;
-	d->users++;
 	s->device = d;
 	s->engine.registrar.pd = d->pd;
 	s->engine.registrar.device = number_of(c, d);

@@ -32,6 +32,7 @@ struct holder {
 	bool may_write;      /* it has the rkey of the lock words */
 	bool may_hold;       /* and says what it holds: a word can be its own */
 	bool has_ended;
+	uint64_t looked_ns;   /* the last look at what it holds */
 	struct lease *leases; /* lease.h */
 	unsigned released;    /* words, after its end */
 	struct holder *next_ended;

@@ -29,7 +29,7 @@ struct queue {
 	uint64_t seen;     /* the word, without WAIT, since since_ns */
 	uint64_t since_ns;
 	uint64_t looked_ns;
-	uint64_t asked;    /* number of the first look at the holder of `seen` */
+	uint64_t asked;    /* looks from this number on know of `seen` */
 	uint64_t watched_ns; /* a change waits too, until then */
 	uint64_t opened_ns;  /* the last turn of changes */
 };

@@ -160,10 +160,13 @@ static void look_at_holder(struct lockwords *l, struct queue *q, struct holder *
 	}
 	if (now - q->looked_ns < LOOK_NS)
 		return;
-	q->looked_ns = now;
-	l->looks++;
 	if (q->asked == UINT64_MAX)
-		q->asked = l->looks;
+		q->asked = l->looks + 1;
+	/* One look tells of all that it holds. */
+	if (now - h->looked_ns < LOOK_NS)
+		return;
+	q->looked_ns = h->looked_ns = now;
+	l->looks++;
 	l->config.hooks.read_held(l->config.hooks.arg, h->id, l->looks);
 }
 

@@ -164,7 +164,7 @@ static bool has_waiting(const struct worker *w)
 
 static void sleep_for_event(struct worker *w)
 {
-	struct pollfd fds[3] = { { .fd = w->queues.channel->fd, .events = POLLIN },
+	struct pollfd fds[3] = { { .fd = w->is_deaf ? -1 : w->queues.channel->fd, .events = POLLIN },
 				 { .fd = w->commands.wake_fd, .events = POLLIN },
 				 { .fd = w->guest ? w->guest->descriptor : -1, .events = POLLIN } };
 	struct ibv_cq *cq;
@@ -185,6 +185,8 @@ static void sleep_for_event(struct worker *w)
 		w->server->verbs->ack_cq_events(w->queues.cq, w->events);
 		w->events = 0;
 	}
+	if (fds[0].revents && !(fds[0].revents & POLLIN))
+		w->is_deaf = true;
 	if (fds[1].revents & POLLIN)
 		eventfd_read(w->commands.wake_fd, &value);
 	if (fds[2].revents & POLLIN)

@@ -393,6 +393,35 @@ static void test_done_at_once(void **state)
 	assert_int_equal(e->in_flight, 0);
 }
 
+/* The SEND from the caller's memory is complete after the answer that it is to be asked elsewhere. */
+static void test_sent_after_its_answer(void **state)
+{
+	static char value[1024];
+	char tag;
+
+	(void)state;
+	assert_int_equal(buffers_add(e->registrar.buffers, e->registrar.verbs, (uintptr_t)value,
+				     sizeof value), 0);
+	end->answer = answer;
+	refusal = WIRE_EELSEWHERE;
+	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), value, sizeof value, &tag),
+			 KVD_OK);
+	e->may_drift = true;
+	assert_int_equal(session_poll(&end->session, clock_ns()), 0);
+	e->may_drift = false;
+	assert_int_equal(e->adrift, 1);
+	session_drift(&end->session);
+	for (unsigned i = 0; i < e->depth; i++)
+		assert_int_equal(e->ops[i].reads, 0);
+	refusal = WIRE_OK;
+	connect_again();
+	session_resume(&end->session);
+	expect_done(&tag, KVD_OK, 7);
+	for (unsigned i = 0; i < e->depth; i++)
+		assert_int_equal(e->ops[i].reads, 0);
+	buffers_remove(e->registrar.buffers, e->registrar.verbs, (uintptr_t)value);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -413,6 +442,7 @@ int main(void)
 		TEST(test_time),
 		TEST(test_asked_elsewhere),
 		TEST(test_done_at_once),
+		TEST(test_sent_after_its_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -368,6 +368,22 @@ static void test_idle_and_gone(void **state)
 	assert_int_equal(forgotten, 1);
 }
 
+/* One that does not answer as a session comes back to it stays that session's: it finds out. */
+static void test_idle_and_mute(void **state)
+{
+	(void)state;
+	assert_int_equal(join(0, 0), 0);
+	leave(0, false);
+	is_gone[0] = true;
+	assert_int_equal(join(0, 0), 0);
+	assert_non_null(sessions[0].engine.registrar.pd);
+	expect_on(0, 0);
+	assert_int_equal(pds[0], 1);
+	leave(0, false);
+	assert_int_equal(pds[0], 0);
+	assert_int_equal(forgotten, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -382,6 +398,7 @@ int main(void)
 		TEST(test_another_client),
 		TEST(test_bounded),
 		TEST(test_idle_and_gone),
+		TEST(test_idle_and_mute),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

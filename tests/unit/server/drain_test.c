@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "common/clock.h"
@@ -20,6 +21,7 @@
 #include "server/worker/context.h"
 #include "server/worker/fate.h"
 #include "server/worker/news.h"
+#include "server/worker/worker.h"
 #include "server/worker/worker_impl.h"
 #include "tests/lib/fixture.h"
 
@@ -401,6 +403,51 @@ static void test_end_of_a_reign(void **state)
 	assert_int_equal(qp.state, IBV_QPS_ERR);
 }
 
+static int poll_nothing(struct ibv_cq *of, int max, struct ibv_wc *wc)
+{
+	(void)of, (void)max, (void)wc;
+	return 0;
+}
+
+static int notify(struct ibv_cq *of, int solicited)
+{
+	(void)of, (void)solicited;
+	return 0;
+}
+
+/* A device that is gone has its channel say so for ever; the worker rests all the same. */
+static void test_gone(void **state)
+{
+	struct ibv_comp_channel channel;
+	int ends[2];
+	struct err err;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	channel.fd = ends[1]; /* an error, and nothing to read */
+	context.ops.poll_cq = poll_nothing;
+	context.ops.req_notify_cq = notify;
+	cq.context = &context;
+	worker.queues.channel = &channel;
+	spin_init(&worker.spin);
+	worker.committed_end = &worker.committed;
+	assert_int_equal(commands_init(&worker.commands), 0);
+	assert_int_equal(worker_start(&worker, &err), 0);
+	uint64_t until_ns = clock_ns() + 10 * SECOND, beats, since_ns;
+	do { /* a second in which it was about as often awake as it has reasons to be */
+		beats = atomic_load(&worker.beat);
+		since_ns = clock_ns();
+		usleep(500000);
+		beats = atomic_load(&worker.beat) - beats;
+	} while (beats > 1000 && clock_ns() < until_ns);
+	assert_true(beats <= 1000);
+	assert_true(clock_ns() - since_ns >= SECOND / 2);
+	worker_stop(&worker);
+	commands_fini(&worker.commands);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,6 +463,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pull_wait, begin, end),
 		cmocka_unit_test_setup_teardown(test_pull_of_another_reign, begin, end),
 		cmocka_unit_test_setup_teardown(test_end_of_a_reign, begin, end),
+		cmocka_unit_test_setup_teardown(test_gone, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,7 @@ static unsigned tries; /* to make one */
 static bool breaks, is_unseen, lies; /* a swap: fails; the CPU doesn't see it; its answer is wrong */
 static unsigned swaps;
 static uint64_t fenced, looked_at; /* whom the hooks were last called for */
+static unsigned looks;
 
 struct loopback {
 	int unused;
@@ -73,6 +74,7 @@ static void read_held(void *arg, uint64_t connection, uint64_t look)
 	(void)arg;
 	(void)look;
 	looked_at = connection;
+	looks++;
 }
 
 static int init(struct err *err)
@@ -221,6 +223,34 @@ static void test_twins(void **state)
 	holders_remove(&l.holders, &third);
 }
 
+/* However many of its locks are waited for, a holder is looked at once in a while; that look is for
+ * all of them. */
+static void test_one_look_for_all(void **state)
+{
+	struct holder h = { .may_write = true, .may_hold = true };
+	uint64_t now = clock_ns();
+
+	(void)state;
+	assert_true(holders_add(&l.holders, &h));
+	for (unsigned i = 0; i < STRIPES; i++) {
+		struct queue *q = queue_get(&l.queues, i);
+		words[i] = layout_token(h.id, i + 1);
+		q->watched_ns = UINT64_MAX;
+		lockword_serve(&l, q, now);
+	}
+	looks = 0;
+	for (unsigned round = 1; round <= 3; round++)
+		for (unsigned i = 0; i < STRIPES; i++) {
+			lockword_serve(&l, queue_find(&l.queues, i), now + round * LOOK_NS);
+			assert_int_equal(looks, round);
+		}
+	for (unsigned i = 0; i < STRIPES; i++) {
+		assert_true(queue_find(&l.queues, i)->asked <= l.looks);
+		words[i] = 0;
+	}
+	holders_remove(&l.holders, &h);
+}
+
 /* Whoever can hold nothing stands in a word like nobody. */
 static void test_holds_nothing(void **state)
 {
@@ -244,6 +274,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_breaks_again, begin, end),
 		cmocka_unit_test_setup_teardown(test_flips, begin, end),
 		cmocka_unit_test_setup_teardown(test_twins, begin, end),
+		cmocka_unit_test_setup_teardown(test_one_look_for_all, begin, end),
 		cmocka_unit_test_setup_teardown(test_holds_nothing, begin, end),
 	};
 
