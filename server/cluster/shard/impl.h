@@ -11,6 +11,7 @@
 
 #include "server/cluster/agree/agree.h"
 #include "server/cluster/config/keeper.h"
+#include "server/cluster/link/key.h"
 #include "server/cluster/link/peer.h"
 #include "server/cluster/link/port.h"
 #include "server/cluster/link/door.h"
@@ -22,7 +23,6 @@
 #include "server/cluster/replica/order.h"
 #include "server/cluster/replica/replica.h"
 #include "server/cluster/shard/command.h"
-#include "server/cluster/shard/key.h"
 #include "server/cluster/shard/options.h"
 #include "server/cluster/shard/present.h"
 

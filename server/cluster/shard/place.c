@@ -12,8 +12,8 @@
 
 #include "common/log.h"
 #include "server/cluster/agree/zookeeper.h"
+#include "server/cluster/link/key.h"
 #include "server/cluster/shard/join.h"
-#include "server/cluster/shard/key.h"
 #include "server/cluster/shard/place.h"
 #include "server/cluster/shard/roster.h"
 #include "server/table/index.h"

@@ -276,73 +276,6 @@ static void test_probe_wakes_its_loop(void **state)
 	event_delete(e);
 }
 
-/* It goes where it belongs only while nothing is in flight and nothing is locked. */
-static void test_homesick(void **state)
-{
-	char tag;
-
-	(void)state;
-	e->home_ns = 1;
-	new_change(&tag);
-	assert_int_equal(session_poll_for(&end->session, 5000000), 0);
-	assert_true(e->is_homesick);
-	assert_int_equal(session_ready(&end->session), 0);
-	assert_false(e->is_homesick);
-	assert_true(e->home_ns > clock_ns());
-	assert_true(health_is_good(&e->health));
-}
-
-/* Of two addresses of one kvd it belongs to the first, and is not there. */
-static void be_away(void)
-{
-	struct route *r = &end->client.route;
-
-	r->deals = r->is_list = true;
-	r->count = 2;
-	r->instance = 1;
-	end->session.own = 0;
-	e->home_ns = 1;
-	e->is_homesick = true;
-}
-
-/* What is in flight has to end first, for a while: then it is tried again later. */
-static void test_drains_before_it_goes_home(void **state)
-{
-	uint8_t value[10];
-	char tag;
-
-	(void)state;
-	be_away();
-	new_change(&tag);
-	assert_int_equal(kvd_submit_get(&end->session, KEY, 3, value, sizeof value, &tag), KVD_EBUSY);
-	assert_int_equal(kvd_submit_get(&end->session, KEY, 3, value, sizeof value, &tag), KVD_EBUSY);
-	assert_int_equal(e->in_flight, 1);
-	assert_true(e->drains_ns);
-	e->drains_ns = 1;
-	assert_int_equal(kvd_submit_get(&end->session, KEY, 3, value, sizeof value, &tag), KVD_OK);
-	assert_int_equal(e->in_flight, 2);
-	assert_false(e->is_homesick);
-	assert_true(e->home_ns > clock_ns());
-}
-
-/* Nothing is held up for a way that leads nowhere, nor for one that a lock would not survive. */
-static void test_drains_for_nothing(void **state)
-{
-	uint8_t value[10];
-	char tag;
-
-	(void)state;
-	be_away();
-	end->client.route.place[0].again_ns = UINT64_MAX;
-	new_change(&tag);
-	assert_int_equal(kvd_submit_get(&end->session, KEY, 3, value, sizeof value, &tag), KVD_OK);
-	be_away();
-	end->client.route.place[0].again_ns = 0;
-	e->held.count = 1;
-	assert_int_equal(kvd_submit_get(&end->session, KEY, 3, value, sizeof value, &tag), KVD_OK);
-	e->held.count = 0;
-}
-
 static void test_alone(void **state)
 {
 	struct kvd_completion done;
@@ -598,9 +531,6 @@ int main(void)
 		TEST(test_waiting_probes),
 		TEST(test_probe_finds_a_cut),
 		TEST(test_probe_wakes_its_loop),
-		TEST(test_homesick),
-		TEST(test_drains_before_it_goes_home),
-		TEST(test_drains_for_nothing),
 		TEST(test_alone),
 		TEST(test_busy_is_no_answer),
 		TEST(test_busy_change_is_sent_again),

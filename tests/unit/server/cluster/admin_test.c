@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * server/cluster/shard without its threads: what people tell a member to do, whom it finds in the
- * agreement, and what it says of itself.  The agreement is a register in memory; the time is the
- * test's.
+ * agreement, what it says of itself.  The agreement is a register in memory, the time the test's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #include "server/cluster/agree/register.h"
 #include "server/cluster/agree/zookeeper.h"

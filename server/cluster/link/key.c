@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "server/cluster/shard/key.h"
+#include "server/cluster/link/key.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* key.h -- what follows from the cluster's key, and is the same at all members.  Any thread. */
-#ifndef SERVER_CLUSTER_SHARD_KEY_H
-#define SERVER_CLUSTER_SHARD_KEY_H
+#ifndef SERVER_CLUSTER_LINK_KEY_H
+#define SERVER_CLUSTER_LINK_KEY_H
 
 #include "server/cluster/link/prove.h"
 
