@@ -6,7 +6,8 @@
 
 struct fate_ring {
 	uint64_t secret;
-	uint32_t size, used;
+	uint32_t size;
+	uint64_t used; /* ever: as many as no connection makes */
 	struct fate fate[];
 };
 
@@ -94,7 +95,7 @@ void fates_keep(struct fates *f, uint64_t connection_id, struct fate_ring *ring)
 static enum wire_status look_up(const struct fate_ring *r, uint32_t request_id,
 				struct fate *fate)
 {
-	uint32_t n = r->used < r->size ? r->used : r->size;
+	uint32_t n = r->used < r->size ? (uint32_t)r->used : r->size;
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (r->fate[i].request_id != request_id)

@@ -13,7 +13,8 @@
 
 struct ring {
 	uint64_t connection, secret, reign, used_at;
-	uint32_t size, used;
+	uint64_t used; /* ever: as many as no connection makes */
+	uint32_t size;
 	struct fate fate[];
 };
 
@@ -123,7 +124,7 @@ void completions_lack(struct completions *c, uint64_t reign)
 
 static bool look_up(const struct ring *r, uint32_t request_id, struct fate *fate)
 {
-	uint32_t n = r->used < r->size ? r->used : r->size;
+	uint32_t n = r->used < r->size ? (uint32_t)r->used : r->size;
 
 	for (uint32_t i = 0; i < n; i++)
 		if (r->fate[i].request_id == request_id) {
