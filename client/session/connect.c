@@ -21,6 +21,7 @@
 #define ACK_TIMEOUT_OF_MANY 13 /* 34 ms */
 #define HOME_NS 10000000000ull
 #define HOME_MS 100 /* what a call may lose where nobody is at home */
+#define SETTLE_LOOK_MS 1
 #define DEALT_MS 1000 /* for a session that begins, where another address is known to be good */
 
 static int refused(struct engine *e, const struct wire_accept *accept)
@@ -407,17 +408,34 @@ void session_go_home(struct kvd_session *s)
 	attempt_at(s, &goal, HOME_MS);
 }
 
-int session_connect(struct kvd_session *s)
+/* The first one of a client: others wait for it. */
+static int settle(struct kvd_session *s)
 {
 	struct kvd_client *c = s->client;
-	int rc;
+	int rc = try_each(s);
 
-	if (atomic_load(&c->is_settled))
-		return try_each(s);
-	pthread_mutex_lock(&c->settling);
-	rc = try_each(s);
 	if (!rc)
 		atomic_store(&c->is_settled, true);
 	pthread_mutex_unlock(&c->settling);
 	return rc;
+}
+
+/* A crowd of sessions to a kvd that does not answer: each waits for as long as a call may take, and not
+ * for all before it. */
+int session_connect(struct kvd_session *s)
+{
+	struct kvd_client *c = s->client;
+	uint64_t end_ns = clock_ns() + (uint64_t)c->options.timeout_ms * 1000000;
+
+	while (!atomic_load(&c->is_settled)) {
+		if (!pthread_mutex_trylock(&c->settling))
+			return settle(s);
+		if (clock_ns() >= end_ns)
+			return err_set(&s->engine.health.err, KVD_ECONNECT,
+				       "connecting to %s: another session of this client has tried for "
+				       "%d ms already: is kvd running there, and is the port right?",
+				       s->addr.text, c->options.timeout_ms);
+		poll(NULL, 0, SETTLE_LOOK_MS);
+	}
+	return try_each(s);
 }
