@@ -536,15 +536,13 @@ static void test_two_threads_ask_why(void **state)
 	kvd_client_delete(&client);
 }
 
-#define HOLD_NS 5000000000ull
-
 static atomic_bool is_connecting, is_over;
 
 /* A session that connects first, to a kvd that does not answer. */
 static void *connect_in_vain(void *arg)
 {
 	struct kvd_client *c = arg;
-	uint64_t end_ns = clock_ns() + HOLD_NS;
+	uint64_t end_ns = clock_ns() + 5000000000ull;
 
 	pthread_mutex_lock(&c->settling);
 	atomic_store(&is_connecting, true);
@@ -560,8 +558,6 @@ static void test_crowd_that_connects(void **state)
 	pthread_t thread;
 
 	(void)state;
-	atomic_store(&is_connecting, false);
-	atomic_store(&is_over, false);
 	end->client.options.timeout_ms = 20;
 	assert_int_equal(pthread_create(&thread, NULL, connect_in_vain, &end->client), 0);
 	while (!atomic_load(&is_connecting))
