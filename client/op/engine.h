@@ -86,7 +86,7 @@ struct engine {
 	uint64_t connections; /* that were begun: a lock is of one */
 	uint64_t reign;    /* of a cluster's primary, as the connection began; 0: it served not, or none */
 	bool was_primary;  /* the connection is, or was, with one that served: who loses it asks another member first */
-	uint32_t next_request;
+	uint32_t next_request, next_change;
 	uint64_t later_ns;           /* when the first pause ends (message.h); 0: there is none */
 	uint64_t secret;             /* of receipts */
 	struct kvd_receipt *receipt; /* the caller's, or NULL */

@@ -12,7 +12,20 @@
  * answer in its time would end the connection. */
 #define ANSWER_NS 2250000000ull
 
-/* A fresh id: the slot, and a count, so that an answer to a former request is known. */
+/*
+ * A fresh id: the slot, and a count, so that an answer to a former request is known.  Changes have
+ * counts of their own: kvd keeps the fates of a connection's last ones, and other requests may come
+ * round to the id of one of these.
+ */
+static uint32_t next_id(struct op *op)
+{
+	struct engine *e = op->engine;
+	bool is_change = op->class->changes;
+	uint32_t count = is_change ? ++e->next_change : ++e->next_request;
+
+	return op->index + OPS_MAX * (2 * count + is_change);
+}
+
 static void post(struct op *op)
 {
 	struct engine *e = op->engine;
@@ -20,7 +33,7 @@ static void post(struct op *op)
 	op->phase = PHASE_REPLY;
 	op->sent_ns = clock_coarse_ns(); /* up to a tick before */
 	op->asked_ns = grant_clock_ns(&e->table.grant);
-	op->request_id = op->index + OPS_MAX * ++e->next_request;
+	op->request_id = next_id(op);
 	((struct wire_request *)op->memory->message)->request_id = op->request_id;
 	if (op->class->changes) {
 		op->out.sent = (struct sent){ { e->table.welcome.instance,

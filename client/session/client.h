@@ -35,7 +35,7 @@ struct client_device {
 struct kvd_client {
 	struct kvd_options options;
 	struct route route;
-	pthread_mutex_t settling; /* one session connects first; taken before `lock` */
+	pthread_mutex_t settling; /* one session connects first; tried only, and taken before `lock` */
 	_Atomic bool is_settled;  /* one has */
 	uint64_t space;           /* space_number() of that */
 	struct device device;

@@ -22,6 +22,7 @@
 #define HOME_NS 10000000000ull
 #define DRAIN_NS 50000000ull /* for what is in flight to end, before that */
 #define HOME_MS 100 /* what a call may lose where nobody is at home */
+#define SETTLE_LOOK_MS 1
 #define DEALT_MS 1000 /* for a session that begins, where another address is known to be good */
 
 static int refused(struct engine *e, const struct wire_accept *accept)
@@ -97,8 +98,10 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 	if ((got == wanted || got == RDMA_CM_EVENT_REJECTED) && event->param.conn.private_data &&
 	    event->param.conn.private_data_len >= sizeof *accept)
 		memcpy(accept, event->param.conn.private_data, sizeof *accept);
-	if (got == RDMA_CM_EVENT_CONNECT_RESPONSE)
+	if (got == RDMA_CM_EVENT_CONNECT_RESPONSE) {
 		s->server_qpn = event->param.conn.qp_num;
+		s->rd_atom = event->param.conn.initiator_depth;
+	}
 	link_event_words(event, words, sizeof words);
 	v->ack_cm_event(event);
 	if (got == wanted)
@@ -236,7 +239,8 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 			       "what listens at %s is not kvd, or of another version",
 			       e->health.peer);
 	struct device_tuning tuning = tuning_of(s);
-	if (link_qp_ready_tuned(v, s->id, e->qp, IBV_ACCESS_REMOTE_READ, rd, rd, &tuning, err))
+	uint8_t most_there = s->rd_atom < rd ? s->rd_atom : rd;
+	if (link_qp_ready_tuned(v, s->id, e->qp, IBV_ACCESS_REMOTE_READ, most_there, rd, &tuning, err))
 		return KVD_EDEVICE;
 	if (v->establish(s->id))
 		return err_set_errno(err, KVD_ECONNECT, errno, "establishing the connection to %s",
@@ -431,17 +435,34 @@ void session_go_home(struct kvd_session *s)
 	attempt_at(s, &goal, HOME_MS);
 }
 
-int session_connect(struct kvd_session *s)
+/* The first one of a client: others wait for it. */
+static int settle(struct kvd_session *s)
 {
 	struct kvd_client *c = s->client;
-	int rc;
+	int rc = try_each(s);
 
-	if (atomic_load(&c->is_settled))
-		return try_each(s);
-	pthread_mutex_lock(&c->settling);
-	rc = try_each(s);
 	if (!rc)
 		atomic_store(&c->is_settled, true);
 	pthread_mutex_unlock(&c->settling);
 	return rc;
+}
+
+/* A crowd of sessions to a kvd that does not answer: each waits for as long as a call may take, and not
+ * for all before it. */
+int session_connect(struct kvd_session *s)
+{
+	struct kvd_client *c = s->client;
+	uint64_t end_ns = clock_ns() + (uint64_t)c->options.timeout_ms * 1000000;
+
+	while (!atomic_load(&c->is_settled)) {
+		if (!pthread_mutex_trylock(&c->settling))
+			return settle(s);
+		if (clock_ns() >= end_ns)
+			return err_set(&s->engine.health.err, KVD_ECONNECT,
+				       "connecting to %s: another session of this client has tried for "
+				       "%d ms already: is kvd running there, and is the port right?",
+				       s->addr.text, c->options.timeout_ms);
+		poll(NULL, 0, SETTLE_LOOK_MS);
+	}
+	return try_each(s);
 }

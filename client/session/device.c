@@ -91,8 +91,9 @@ static void tidy(struct kvd_client *c)
 		forget_gone(c->verbs);
 }
 
-bool client_has_device(const struct kvd_client *c)
+bool client_has_device(struct kvd_client *c)
 {
+	tidy(c);
 	for (unsigned i = 0; i < CLIENT_DEVICES_MAX; i++)
 		if (c->devices[i].pd)
 			return true;

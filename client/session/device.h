@@ -18,8 +18,8 @@ struct kvd_session;
 int session_join_device(struct kvd_session *s);
 /* Gives back what the session registered with its device; nothing is posted. */
 void session_leave_device(struct kvd_session *s);
-/* Whether the client has any.  Under its lock. */
-bool client_has_device(const struct kvd_client *client);
+/* Whether the client has any; what is gone, with no session on it, is let go of.  Under its lock. */
+bool client_has_device(struct kvd_client *client);
 /* All of them, where there is no session any more. */
 void client_leave_devices(struct kvd_client *client);
 

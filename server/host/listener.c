@@ -167,6 +167,14 @@ unsigned listeners_find(const struct host *h, struct rdma_cm_id *id)
 	return of_device; /* introduced over TCP, an id's address is that of the other network */
 }
 
+const struct addr *listeners_widest(const struct host *h)
+{
+	for (unsigned i = 0; i < h->listener_count; i++)
+		if (!addr_is_loopback(&h->listeners[i].addr))
+			return &h->listeners[i].addr;
+	return &h->listeners[0].addr;
+}
+
 const char *listeners_text(const struct host *h, char *buf, size_t buf_bytes)
 {
 	size_t used = 0;

@@ -12,6 +12,7 @@
 
 #include "common/err.h"
 
+struct addr;
 struct host;
 struct server;
 
@@ -27,6 +28,8 @@ void listeners_close(struct host *host);
 void listeners_close_lost(struct host *host);
 /* Which of them, by its number, the id of a request came by. */
 unsigned listeners_find(const struct host *host, struct rdma_cm_id *id);
+/* The first that is not this machine's alone; where each is, the first. */
+const struct addr *listeners_widest(const struct host *host);
 /* "192.0.2.10:7480, [2001:db8::1]:7480" */
 const char *listeners_text(const struct host *host, char *buf, size_t buf_bytes);
 

@@ -27,6 +27,7 @@
 #include "server/access/gate.h"
 #include "server/host/conns.h"
 #include "server/host/host.h"
+#include "server/host/listener.h"
 #include "server/lock/locker.h"
 #include "server/store/store.h"
 #include "server/table/table.h"
@@ -186,7 +187,7 @@ static int make_gate(struct server *s, struct err *err)
 	const struct gate_config config = { .users = s->options->users,
 					    .insecure = s->options->insecure,
 					    .is_local = s->verbs->soft,
-					    .addr = s->addr,
+					    .addr = *listeners_widest(s->host),
 					    .user_connections = user_connections(s) };
 
 	return gate_new(&config, &s->gate, err);

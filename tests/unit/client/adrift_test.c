@@ -422,6 +422,30 @@ static void test_sent_after_its_answer(void **state)
 	buffers_remove(e->registrar.buffers, e->registrar.verbs, (uintptr_t)value);
 }
 
+/* However many other requests are made between two changes, the second has another id: the first one's
+ * fate is not its own. */
+static void test_ids_of_changes(void **state)
+{
+	uint32_t first;
+	char tag;
+
+	(void)state;
+	end->answer = answer;
+	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), "value", 5, &tag), KVD_OK);
+	expect_done(&tag, KVD_OK, 7);
+	first = end->asked.request_id;
+	for (unsigned bits = 20; bits <= 32; bits++) {
+		e->next_request += (uint32_t)((1ull << bits) - 1);
+		end->answer = NULL;
+		submit(&tag);
+		assert_int_not_equal(end->asked.request_id, first);
+		end->answer = answer;
+		end_reply(end, (struct wire_reply){ .version = 7, .bucket = ~0ull }, NULL, 0);
+		expect_done(&tag, KVD_OK, 7);
+		e->next_request -= (uint32_t)((1ull << bits) - 1) + 1;
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -443,6 +467,7 @@ int main(void)
 		TEST(test_asked_elsewhere),
 		TEST(test_done_at_once),
 		TEST(test_sent_after_its_answer),
+		TEST(test_ids_of_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -368,6 +368,21 @@ static void test_idle_and_gone(void **state)
 	assert_int_equal(forgotten, 1);
 }
 
+/* Nor does that keep a buffer from being registered with the others. */
+static void test_buffer_beside_one_that_is_gone(void **state)
+{
+	kvd_buffer *buffer;
+
+	(void)state;
+	assert_int_equal(join(0, 0), 0);
+	assert_int_equal(join(1, 1), 0);
+	leave(1, false);
+	is_gone[1] = is_full[1] = true;
+	assert_int_equal(kvd_buffer_new(&client, memory, sizeof memory, &buffer), KVD_OK);
+	assert_int_equal(pds[1], 0);
+	kvd_buffer_delete(&buffer);
+}
+
 /* One that does not answer as a session comes back to it stays that session's: it finds out. */
 static void test_idle_and_mute(void **state)
 {
@@ -398,6 +413,7 @@ int main(void)
 		TEST(test_another_client),
 		TEST(test_bounded),
 		TEST(test_idle_and_gone),
+		TEST(test_buffer_beside_one_that_is_gone),
 		TEST(test_idle_and_mute),
 	};
 

@@ -2,8 +2,10 @@
 /* client/session: what becomes of operations whose connection is broken. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +19,7 @@
 #include "client/op/lockword.h"
 #include "client/op/operation.h"
 #include "client/op/request.h"
+#include "client/session/connect.h"
 #include "client/session/event.h"
 #include "client/again/ready.h"
 #include "client/session/wait.h"
@@ -517,6 +520,39 @@ static void test_two_threads_ask_why(void **state)
 	kvd_client_delete(&client);
 }
 
+static atomic_bool is_connecting, is_over;
+
+/* A session that connects first, to a kvd that does not answer. */
+static void *connect_in_vain(void *arg)
+{
+	struct kvd_client *c = arg;
+	uint64_t end_ns = clock_ns() + 5000000000ull;
+
+	pthread_mutex_lock(&c->settling);
+	atomic_store(&is_connecting, true);
+	while (!atomic_load(&is_over) && clock_ns() < end_ns)
+		sched_yield();
+	pthread_mutex_unlock(&c->settling);
+	return NULL;
+}
+
+/* Who comes meanwhile waits for its own time, and not for that one's and all others'. */
+static void test_crowd_that_connects(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	end->client.options.timeout_ms = 20;
+	assert_int_equal(pthread_create(&thread, NULL, connect_in_vain, &end->client), 0);
+	while (!atomic_load(&is_connecting))
+		sched_yield();
+	int rc = session_connect(&end->session);
+	atomic_store(&is_over, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(rc, KVD_ECONNECT);
+	assert_non_null(strstr(e->health.err.text, "another session"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -538,6 +574,7 @@ int main(void)
 		TEST(test_busy_change_ends_in_time),
 		TEST(test_busy_change_and_a_broken_connection),
 		TEST(test_busy_change_wakes_its_loop),
+		TEST(test_crowd_that_connects),
 		cmocka_unit_test(test_two_threads_ask_why),
 	};
 

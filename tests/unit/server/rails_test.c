@@ -10,6 +10,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/access/gate.h"
+#include "server/host/host.h"
+#include "server/host/listener.h"
 #include "server/table/table.h"
 #include "server/worker/context.h"
 #include "server/worker/rx.h"
@@ -196,6 +199,46 @@ static void test_room_of_the_least(void **state)
 	assert_int_equal(queues_conns_fit(&s), 21);
 }
 
+/* ---- addresses ---- */
+
+static struct host host_at(const char *first, const char *second)
+{
+	struct host h = { .listener_count = second ? 2 : 1 };
+	struct err err;
+
+	assert_int_equal(addr_parse(&h.listeners[0].addr, first, &err), 0);
+	if (second)
+		assert_int_equal(addr_parse(&h.listeners[1].addr, second, &err), 0);
+	return h;
+}
+
+static bool opens_without_users(const struct host *h)
+{
+	const struct gate_config config = { .addr = *listeners_widest(h), .user_connections = 1 };
+	struct gate *gate = NULL;
+	struct err err;
+	bool opens = !gate_new(&config, &gate, &err);
+
+	gate_delete(&gate);
+	return opens;
+}
+
+/* One address that other machines reach is enough, in whichever place. */
+static void test_reached_from_elsewhere(void **state)
+{
+	const char here[] = "127.0.0.1:7480", there[] = "192.0.2.1:7480";
+	struct host h = host_at(here, NULL);
+
+	(void)state;
+	assert_true(opens_without_users(&h));
+	h = host_at(here, "127.0.0.2:7480");
+	assert_true(opens_without_users(&h));
+	h = host_at(there, here);
+	assert_false(opens_without_users(&h));
+	h = host_at(here, there);
+	assert_false(opens_without_users(&h));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +248,7 @@ int main(void)
 		cmocka_unit_test(test_a_failure_leaves_nothing),
 		cmocka_unit_test(test_workers_are_dealt_out),
 		cmocka_unit_test(test_room_of_the_least),
+		cmocka_unit_test(test_reached_from_elsewhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
