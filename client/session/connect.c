@@ -98,10 +98,8 @@ static int wait_event(struct kvd_session *s, enum rdma_cm_event_type wanted, con
 	if ((got == wanted || got == RDMA_CM_EVENT_REJECTED) && event->param.conn.private_data &&
 	    event->param.conn.private_data_len >= sizeof *accept)
 		memcpy(accept, event->param.conn.private_data, sizeof *accept);
-	if (got == RDMA_CM_EVENT_CONNECT_RESPONSE) {
+	if (got == RDMA_CM_EVENT_CONNECT_RESPONSE)
 		s->server_qpn = event->param.conn.qp_num;
-		s->rd_atom = event->param.conn.initiator_depth;
-	}
 	link_event_words(event, words, sizeof words);
 	v->ack_cm_event(event);
 	if (got == wanted)
@@ -239,8 +237,7 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 			       "what listens at %s is not kvd, or of another version",
 			       e->health.peer);
 	struct device_tuning tuning = tuning_of(s);
-	uint8_t most_there = s->rd_atom < rd ? s->rd_atom : rd;
-	if (link_qp_ready_tuned(v, s->id, e->qp, IBV_ACCESS_REMOTE_READ, most_there, rd, &tuning, err))
+	if (link_qp_ready_tuned(v, s->id, e->qp, IBV_ACCESS_REMOTE_READ, rd, rd, &tuning, err))
 		return KVD_EDEVICE;
 	if (v->establish(s->id))
 		return err_set_errno(err, KVD_ECONNECT, errno, "establishing the connection to %s",

@@ -28,7 +28,6 @@ struct kvd_session {
 	struct wire_connect connect; /* what this connection began with */
 	struct wire_accept accept;
 	uint32_t server_qpn;
-	uint8_t rd_atom; /* READs and atomics that kvd's device answers at once */
 };
 
 #endif

@@ -94,17 +94,8 @@ static struct worker *choose_worker(const struct server *s, const struct rail *r
 	return best;
 }
 
-#define RD_ATOM_MAX 16
-
-static uint8_t least(uint8_t a, uint8_t b)
-{
-	return a < b ? a : b;
-}
-
-/* READs and atomics under way at once: what one end begins the other one answers.  rdma_cm says what
- * the peer asks for as this end has it. */
 static int new_qp(struct conn *c, const struct rail *r, const struct worker_queues *w,
-		  const struct rdma_conn_param *asked, struct err *err)
+		  uint8_t peer_rd_atom, struct err *err)
 {
 	struct server *s = c->server;
 	struct sendq *q = &c->sendq;
@@ -119,13 +110,12 @@ static int new_qp(struct conn *c, const struct rail *r, const struct worker_queu
 		.inline_bytes = 256,
 	};
 
-	c->rd_atom = least(least(r->limits.rd_atom, RD_ATOM_MAX), asked->initiator_depth);
-	c->peer_rd_atom = least(r->limits.rd_atom, asked->responder_resources);
+	c->rd_atom = r->limits.rd_atom < 16 ? r->limits.rd_atom : 16;
 	c->qp = link_qp_new(s->verbs, &config, &q->inline_bytes, err);
 	if (!c->qp)
 		return -1;
 	if (link_qp_init(s->verbs, c->id, c->qp, 0, err) ||
-	    link_qp_ready_tuned(s->verbs, c->id, c->qp, 0, c->rd_atom, c->peer_rd_atom,
+	    link_qp_ready_tuned(s->verbs, c->id, c->qp, 0, c->rd_atom, peer_rd_atom,
 				&s->device.tuning, err)) {
 		s->verbs->destroy_qp(c->qp);
 		return -1;
@@ -202,8 +192,10 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	}
 	const struct worker_queues *queues = worker_queues(w);
 	struct conn *c = new_conn(s, w, id, request);
+	uint8_t peer = asked->initiator_depth < r->limits.rd_atom ? asked->initiator_depth
+								  : r->limits.rd_atom;
 
-	if (!c || new_qp(c, r, queues, asked, &err)) {
+	if (!c || new_qp(c, r, queues, peer, &err)) {
 		log_limited(LOG_LEVEL_ERROR, "no connection for a peer", "no connection for %s: %s",
 			    c ? c->peer.text : "a peer", err.text);
 		if (c)
@@ -212,6 +204,8 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 		refuse(s, id, WIRE_REFUSED_RESOURCES, 0);
 		return;
 	}
+	if (asked->responder_resources < c->rd_atom)
+		c->rd_atom = asked->responder_resources;
 	c->handshake.client_qpn = asked->qp_num;
 	c->handshake.server_qpn = c->qp->qp_num;
 	memcpy(answer.nonce, c->handshake.server_nonce, sizeof answer.nonce);
@@ -221,7 +215,7 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	c->set->load++;
 	c->set->places += c->depth;
 	commands_post(c->commands, &(struct command){ .kind = CMD_ADOPT, .conn = c });
-	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, c->peer_rd_atom);
+	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
 	if (s->verbs->accept(id, &param)) {
 		log_limited(LOG_LEVEL_ERROR, "accepting failed", "accepting %s failed: %s",
 			    c->peer.text, strerror(errno));

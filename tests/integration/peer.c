@@ -368,17 +368,6 @@ static void case_wait_and_go(struct peer *p)
 	peer_hang_up(p);
 }
 
-/* A device that has fewer READs under way than kvd's: neither end begins more than the other one answers. */
-static void case_depths(struct peer *p)
-{
-	p->begins = 5;
-	p->answers = 2;
-	peer_connect(p);
-	peer_check(p->may_begin == 5, "kvd answers fewer READs than the peer may begin");
-	peer_check(p->has_to_answer == 2, "kvd begins more READs than the peer answers");
-	peer_hang_up(p);
-}
-
 static const struct {
 	const char *name;
 	void (*run)(struct peer *p);
@@ -389,7 +378,6 @@ static const struct {
 	{ "forge_garbage", case_forge_garbage }, { "forge_other", case_forge_other },
 	{ "forge_copy", case_forge_copy }, { "squat", case_squat },
 	{ "lock_mutants", case_lock_mutants }, { "wait_and_go", case_wait_and_go },
-	{ "depths", case_depths },
 };
 
 int main(int argc, char **argv)

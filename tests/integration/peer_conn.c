@@ -61,8 +61,6 @@ static enum rdma_cm_event_type next_event(struct peer *p)
 	memset(&p->accept, 0, sizeof p->accept);
 	if (e->param.conn.private_data && e->param.conn.private_data_len >= sizeof p->accept)
 		memcpy(&p->accept, e->param.conn.private_data, sizeof p->accept);
-	p->may_begin = e->param.conn.initiator_depth;
-	p->has_to_answer = e->param.conn.responder_resources;
 	p->v->ack_cm_event(e);
 	return type;
 }
@@ -123,8 +121,7 @@ enum rdma_cm_event_type peer_connect_with(struct peer *p, const void *data, uint
 
 	resolve(p);
 	make_queues(p);
-	link_conn_param(&param, p->qp, data, bytes, p->begins ? p->begins : RD_ATOM,
-			p->answers ? p->answers : RD_ATOM);
+	link_conn_param(&param, p->qp, data, bytes, RD_ATOM, RD_ATOM);
 	peer_check(p->v->connect(p->id, &param) == 0, "can't connect");
 	type = next_event(p);
 	if (type != RDMA_CM_EVENT_CONNECT_RESPONSE)

@@ -33,8 +33,6 @@ struct peer {
 	struct layout_held *held;
 	struct ibv_mr *held_mr;
 	struct wire_accept accept; /* of the last answer to a connect */
-	/* READs at once: that it begins, and answers; 0: as many as ever.  And what kvd said to that. */
-	uint8_t begins, answers, may_begin, has_to_answer;
 	struct wire_welcome welcome;
 	uint64_t random_state;
 	bool gone; /* kvd ended the connection */

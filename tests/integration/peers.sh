@@ -23,7 +23,6 @@ try silent "$(scaled 20 5)"
 try garbage "$(scaled 100 20)" 1
 try too_long 3
 try rights
-try depths
 try mutants "$(scaled 40 10)" 1
 try mutants "$(scaled 40 10)" 2
 
