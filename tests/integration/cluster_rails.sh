@@ -92,13 +92,18 @@ unset SOFTVERBS_DOWN
 counted "${two[$primary]}"
 [ "$(epoch)" = "$was_epoch" ] || fail "epoch $(epoch), which was $was_epoch: somebody took over, or was left out"
 
+# both_add MEMBER: somebody adds by the primary's first device, somebody else by that member's second.
+both_add() {
+	start adding "${one[$primary]}" "$tmp/adds"
+	adder=$pid
+	start adding "${two[$1]}" "$tmp/adds2"
+	adder2=$pid
+	wait_for answered "$tmp/adds" $((adds / 10)) || fail "nothing is added"
+	wait_for answered "$tmp/adds2" $((adds / 10)) || fail "nothing is added by the second device"
+}
+
 say "the first port is cut"
-start adding "${one[$primary]}" "$tmp/adds"
-adder=$pid
-start adding "${two[$primary]}" "$tmp/adds2"
-adder2=$pid
-wait_for answered "$tmp/adds" $((adds / 10)) || fail "nothing is added"
-wait_for answered "$tmp/adds2" $((adds / 10)) || fail "nothing is added by the second device"
+both_add "$primary"
 was=$primary
 touch "$tmp/down$was/soft0"
 cut=$EPOCHREALTIME
@@ -160,12 +165,7 @@ wait_for is_whole || fail "who was frozen does not come back"
 say "the primary is killed"
 backups=()
 for i in 1 2 3; do [ $i = $primary ] || backups+=("$i"); done
-start adding "${one[$primary]}" "$tmp/adds"
-adder=$pid
-start adding "${two[${backups[0]}]}" "$tmp/adds2"
-adder2=$pid
-wait_for answered "$tmp/adds" $((adds / 10)) || fail "nothing is added"
-wait_for answered "$tmp/adds2" $((adds / 10)) || fail "nothing is added by the second device"
+both_add "${backups[0]}"
 kill_member "$primary"
 all_added "$tmp/adds" $adder
 all_added "$tmp/adds2" $adder2

@@ -12,6 +12,7 @@
 #include "client/op/hints.h"
 #include "client/op/operation.h"
 #include "client/op/poll.h"
+#include "client/op/request.h"
 
 #define COMPLETIONS_MAX 256u
 #define RX_COUNT (END_DEPTH + 1)
@@ -318,6 +319,17 @@ void end_delete(struct end *end)
 	free(memory);
 	bytes_delete(end->bytes);
 	free(end);
+}
+
+struct op *end_change(struct end *end, const char *key, void *tag)
+{
+	const struct wire_request q = { .op = WIRE_DELETE };
+	struct op *op = op_new(end->engine, &change_class, key, strlen(key));
+
+	op_set_tag(op, tag);
+	if (request_start(op, &q, NULL, 0))
+		abort();
+	return op;
 }
 
 const struct outcome *end_run(struct end *end, struct op *op)

@@ -38,6 +38,9 @@ void end_delete(struct end *end);
 /* Sends a reply to what was asked last, with a payload. */
 void end_reply(struct end *end, struct wire_reply reply, const void *payload, size_t bytes);
 
+/* A change of that key that has begun. */
+struct op *end_change(struct end *end, const char *key, void *tag);
+
 /* To its end, or until the connection is broken, which ends it too; then it is free. */
 const struct outcome *end_run(struct end *end, struct op *op);
 

@@ -9,8 +9,6 @@
 #include <cmocka.h>
 
 #include "client/again/ready.h"
-#include "client/op/operation.h"
-#include "client/op/request.h"
 #include "client/session/wait.h"
 #include "tests/lib/end.h"
 
@@ -34,16 +32,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct op *new_change(void *tag)
-{
-	struct op *op = op_new(e, &change_class, KEY, strlen(KEY));
-
-	op_set_tag(op, tag);
-	assert_int_equal(request_start(op, &(struct wire_request){ .op = WIRE_DELETE }, NULL, 0),
-			 0);
-	return op;
-}
-
 /* It goes where it belongs only while nothing is in flight and nothing is locked. */
 static void test_homesick(void **state)
 {
@@ -51,7 +39,7 @@ static void test_homesick(void **state)
 
 	(void)state;
 	e->home_ns = 1;
-	new_change(&tag);
+	end_change(end, KEY, &tag);
 	assert_int_equal(session_poll_for(&end->session, 5000000), 0);
 	assert_true(e->is_homesick);
 	assert_int_equal(session_ready(&end->session), 0);
@@ -81,7 +69,7 @@ static void test_drains_before_it_goes_home(void **state)
 
 	(void)state;
 	be_away();
-	new_change(&tag);
+	end_change(end, KEY, &tag);
 	assert_int_equal(kvd_submit_get(&end->session, KEY, 3, value, sizeof value, &tag), KVD_EBUSY);
 	assert_int_equal(kvd_submit_get(&end->session, KEY, 3, value, sizeof value, &tag), KVD_EBUSY);
 	assert_int_equal(e->in_flight, 1);
@@ -102,7 +90,7 @@ static void test_drains_for_nothing(void **state)
 	(void)state;
 	be_away();
 	end->client.route.place[0].again_ns = UINT64_MAX;
-	new_change(&tag);
+	end_change(end, KEY, &tag);
 	assert_int_equal(kvd_submit_get(&end->session, KEY, 3, value, sizeof value, &tag), KVD_OK);
 	be_away();
 	end->client.route.place[0].again_ns = 0;

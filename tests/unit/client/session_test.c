@@ -46,16 +46,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct op *new_change(void *tag)
-{
-	struct op *op = op_new(e, &change_class, KEY, strlen(KEY));
-
-	op_set_tag(op, tag);
-	assert_int_equal(request_start(op, &(struct wire_request){ .op = WIRE_DELETE }, NULL, 0),
-			 0);
-	return op;
-}
-
 static struct op *new_get(void *value, size_t bytes)
 {
 	struct op *op = op_new(e, &get_class, KEY, strlen(KEY));
@@ -105,7 +95,7 @@ static void test_reply_to_another_request(void **state)
 	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		another_id = cases[i].id;
 		end->answer = answer_another;
-		assert_int_equal(end_run(end, new_change(NULL))->result, KVD_EPROTOCOL);
+		assert_int_equal(end_run(end, end_change(end, KEY, NULL))->result, KVD_EPROTOCOL);
 		assert_non_null(strstr(e->health.err.text, cases[i].says));
 		tear_down(state);
 		set_up(state);
@@ -123,7 +113,7 @@ static void test_second_reply(void **state)
 {
 	(void)state;
 	end->answer = answer_twice;
-	assert_int_equal(end_run(end, new_change(NULL))->result, KVD_OK);
+	assert_int_equal(end_run(end, end_change(end, KEY, NULL))->result, KVD_OK);
 	assert_non_null(strstr(e->health.err.text, "answered a request that nobody made"));
 }
 
@@ -156,7 +146,7 @@ static void test_poll_gives_what_a_broken_connection_ended(void **state)
 	char tag;
 
 	(void)state;
-	new_change(&tag);
+	end_change(end, KEY, &tag);
 	health_fail(&e->health, KVD_EPROTOCOL, "nonsense");
 	assert_int_equal(session_poll_for(&end->session, 0), 0);
 	assert_true(ops_take_done(e, &done));
@@ -191,7 +181,7 @@ static void test_loop_that_cannot_be_woken(void **state)
 {
 	(void)state;
 	end->notify_error = EIO;
-	new_change(NULL);
+	end_change(end, KEY, NULL);
 	must_end_as_it_arms(KVD_EUNKNOWN, "arming the completion queue failed: Input/output error");
 }
 
@@ -206,7 +196,7 @@ static void test_nothing_is_left_in_flight_for_the_next_connection(void **state)
 	end->delay = 10;
 	e->table.welcome.lock_rkey = 1;
 	stripe_release(e, 3, TOKEN);
-	new_change(&tag);
+	end_change(end, KEY, &tag);
 	assert_int_equal(e->in_flight, 2);
 	health_fail(&e->health, KVD_ECONNECT, "gone");
 	assert_int_equal(session_ready(&end->session), KVD_EDEVICE); /* there is none */
@@ -224,7 +214,7 @@ static void test_waiting_probes(void **state)
 	char tag;
 
 	(void)state;
-	new_change(&tag); /* nobody answers */
+	end_change(end, KEY, &tag); /* nobody answers */
 	assert_int_equal(session_poll_for(&end->session, 5000000), 0);
 	assert_int_equal(end->reads, 0);
 	e->probes = true;
@@ -242,7 +232,7 @@ static void test_probe_finds_a_cut(void **state)
 
 	(void)state;
 	e->probes = true;
-	new_change(&tag);
+	end_change(end, KEY, &tag);
 	assert_int_equal(session_poll_for(&end->session, 0), 0);
 	end->status = IBV_WC_RETRY_EXC_ERR;
 	assert_int_equal(session_poll_for(&end->session, 4000000000), 0);
@@ -266,7 +256,7 @@ static void test_probe_wakes_its_loop(void **state)
 	e->probes = true;
 	assert_int_equal(kvd_arm(&end->session), 0);
 	assert_int_equal(e->timer_ns, 0); /* nothing is in flight */
-	new_change(&tag);
+	end_change(end, KEY, &tag);
 	assert_int_equal(kvd_arm(&end->session), 0);
 	uint64_t alarm_ns = e->timer_ns;
 	assert_int_equal(kvd_arm(&end->session), 0);
@@ -445,7 +435,7 @@ static void test_busy_change_and_a_broken_connection(void **state)
 	(void)state;
 	end->answer = refuse;
 	busy = UINT32_MAX;
-	new_change(&tag);
+	end_change(end, KEY, &tag);
 	assert_int_equal(session_poll_for(&end->session, 0), 0);
 	assert_int_equal(end->messages, 1);
 	assert_int_equal(e->in_flight, 1);
@@ -470,7 +460,7 @@ static void test_busy_change_wakes_its_loop(void **state)
 	assert_true(fd >= 0);
 	end->answer = refuse;
 	busy = 5;
-	new_change(&tag);
+	end_change(end, KEY, &tag);
 	for (unsigned sent = 1; busy; sent++) {
 		assert_int_equal(kvd_poll(&end->session, &done, 1, 0), 0);
 		assert_int_equal(kvd_arm(&end->session), 0);
