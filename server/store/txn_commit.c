@@ -4,22 +4,24 @@
  * its marks stay up; when they come back it takes effect, or is as if it had never been.
  *
  * Failure: refused records undo it.  Of those that may be on the disk or not the client is
- * told so, and the old values are written behind them; as where memory is short then.
+ * told so, and the old values are written behind them.  New keys' places are promised before:
+ * nothing fails behind the records.
  */
 #include "server/store/txn_commit.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/store/change/commit.h"
 #include "server/store/txn_effect.h"
+#include "server/table/index.h"
 
 struct txn_commit {
 	struct commit base; /* first */
 	struct txn txn;
 	struct txn_key key[LAYOUT_TXN_KEYS_MAX];
 	struct durable_record record[LAYOUT_TXN_KEYS_MAX];
-	int undone; /* what to answer when it is */
 };
 
 static struct durable_record record_of(const struct txn_key *k, const struct layout_item *item)
@@ -48,18 +50,17 @@ static void set_records(struct txn_commit *m, bool as_before)
 	}
 }
 
-static int take_back(struct txn_commit *m, int answer)
+static void take_back(struct txn_commit *m)
 {
 	m->base.op.is_undo = true;
-	m->undone = answer;
 	set_records(m, true);
 	commit_submit(m->txn.worker, &m->base);
-	return STORE_COMMIT;
 }
 
 static int leave(struct store_worker *w, struct txn_commit *m, int answer)
 {
 	w->commits--;
+	index_promises_end(w->store->index, m->txn.promised);
 	free(m);
 	return answer;
 }
@@ -68,7 +69,7 @@ static int leave(struct store_worker *w, struct txn_commit *m, int answer)
 static int unwritten(const struct txn_commit *m)
 {
 	if (m->base.op.is_undo)
-		return m->undone;
+		return STORE_SILENT; /* it was answered */
 	if (m->base.op.result == DURABLE_REFUSED)
 		return WIRE_EDISK;
 	return m->base.op.result == DURABLE_ELSEWHERE ? WIRE_EELSEWHERE : WIRE_OK;
@@ -87,23 +88,48 @@ static int end(struct store_worker *w, struct commit *base, struct store_result 
 		return leave(w, m, answer);
 	}
 	if (base->op.result == DURABLE_UNKNOWN) {
-		take_back(m, STORE_SILENT);
+		take_back(m);
 		return WIRE_EUNKNOWN;
 	}
-	if (!txn_publish(t))
-		return take_back(m, WIRE_EMEMORY);
+	bool published = txn_publish(t);
+	assert(published);
+	(void)published;
 	txn_finish(t);
 	txn_account(t);
 	r->version = t->version;
 	return leave(w, m, WIRE_OK);
 }
 
+/* A place for each key that is new. */
+static bool promise_places(struct txn *t)
+{
+	struct index *x = t->store->index;
+	struct index_entry entry;
+	struct index_spot spot;
+	bool ok = true;
+
+	for (unsigned i = 0; i < t->count && ok; i++) {
+		const struct txn_key *k = &t->key[i];
+		if (!k->item || k->old)
+			continue;
+		txn_find(t, &k->change, &spot, &entry);
+		ok = index_promise(x, &spot);
+		index_unlock(x, &spot);
+		t->promised += ok;
+	}
+	if (!ok)
+		index_promises_end(x, t->promised);
+	return ok;
+}
+
 int txn_commit_begin(struct txn *t)
 {
 	struct txn_commit *m = calloc(1, sizeof *m);
 
-	if (!m)
+	if (!m || !promise_places(t)) {
+		free(m);
 		return WIRE_EMEMORY;
+	}
 	m->txn = *t;
 	m->txn.key = m->key;
 	memcpy(m->key, t->key, t->count * sizeof *t->key);

@@ -78,6 +78,8 @@ static bool enter_index(struct txn *t, struct txn_key *k)
 
 	if (txn_find(t, &k->change, &spot, &entry))
 		index_replace(t->store->index, &entry, unit, change_len_code(&k->change));
+	else if (t->promised)
+		index_insert_promised(t->store->index, &spot, unit, change_len_code(&k->change), &entry);
 	else
 		ok = index_insert(t->store->index, &spot, unit, change_len_code(&k->change), &entry);
 	index_unlock(t->store->index, &spot);

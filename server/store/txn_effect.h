@@ -27,6 +27,7 @@ struct txn {
 	uint64_t version; /* its number, which is that of the first key that it puts */
 	uint64_t stripe[LAYOUT_TXN_KEYS_MAX]; /* ascending, each once */
 	unsigned stripes;
+	unsigned promised; /* places in the index, of all keys that are new */
 };
 
 /* Clears the first n marks. */
@@ -42,7 +43,10 @@ bool txn_find(struct txn *t, const struct store_change *key, struct index_spot *
 void txn_undo(struct txn *t);
 /* Whether the key will be another than it is: it is not only checked, nor absent and deleted. */
 bool txn_key_changes(const struct txn_key *key);
-/* Takes effect; at least one key changes.  False: no memory for an entry, and nothing is visible. */
+/*
+ * Takes effect; at least one key changes.  False: no memory for an entry, and nothing is visible;
+ * not where places were promised.
+ */
 bool txn_publish(struct txn *t);
 /* Then every state as outside of transactions, and the marks and the scratch are free. */
 void txn_finish(struct txn *t);

@@ -16,6 +16,7 @@
 #include "common/dma.h"
 #include "server/table/index.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,14 +189,20 @@ static unsigned words_behind(struct index *x, uint64_t bucket)
 	return n;
 }
 
-/* Where a key is to go; false: to neither. */
-static bool choose(struct index *x, const struct index_spot *s, unsigned *which)
+/* Whether a word of the buckets' own is free, and of which. */
+static bool has_room(struct index *x, const struct index_spot *s, unsigned *which)
 {
 	struct words w[2] = { words_of(x, s->bucket[0]), words_of(x, s->bucket[1]) };
 	unsigned slot, room[2] = { index_free_words(&w[0], &slot), index_free_words(&w[1], &slot) };
 
 	*which = room[1] > room[0];
-	if (room[*which])
+	return room[*which];
+}
+
+/* Where a key is to go; false: to neither. */
+static bool choose(struct index *x, const struct index_spot *s, unsigned *which)
+{
+	if (has_room(x, s, which))
 		return true;
 	unsigned behind[2] = { words_behind(x, s->bucket[0]), words_behind(x, s->bucket[1]) };
 	*which = behind[1] < behind[0];
@@ -212,18 +219,47 @@ bool index_has_place(struct index *x, const struct index_spot *s)
 	return false;
 }
 
+static bool insert_into(struct index *x, const struct index_spot *s, unsigned which, uint64_t unit,
+			unsigned len_code, enum node_use use, struct index_entry *e)
+{
+	uint64_t word = layout_word(unit, len_code, layout_fp(s->hash.a, x->table->unit_mask));
+
+	if (!index_add(x, s->bucket[which], s->epoch[which], word, use, e))
+		return false;
+	atomic_fetch_add_explicit(&x->keys, 1, memory_order_relaxed);
+	return true;
+}
+
 bool index_insert(struct index *x, const struct index_spot *s, uint64_t unit, unsigned len_code,
 		  struct index_entry *e)
 {
 	unsigned which;
 
-	if (!choose(x, s, &which) ||
-	    !index_add(x, s->bucket[which], s->epoch[which],
-		       layout_word(unit, len_code, layout_fp(s->hash.a, x->table->unit_mask)),
-		       false, e))
-		return false;
-	atomic_fetch_add_explicit(&x->keys, 1, memory_order_relaxed);
-	return true;
+	return choose(x, s, &which) && insert_into(x, s, which, unit, len_code, NODE_INSERT, e);
+}
+
+bool index_promise(struct index *x, const struct index_spot *s)
+{
+	unsigned which;
+
+	return choose(x, s, &which) && index_node_promise(x, !has_room(x, s, &which));
+}
+
+void index_promises_end(struct index *x, unsigned count)
+{
+	index_node_promises_end(x, count);
+}
+
+/* Others may have filled the buckets since it was promised; that limit is for new ones. */
+void index_insert_promised(struct index *x, const struct index_spot *s, uint64_t unit,
+			   unsigned len_code, struct index_entry *e)
+{
+	unsigned which;
+
+	choose(x, s, &which);
+	bool inserted = insert_into(x, s, which, unit, len_code, NODE_PROMISED, e);
+	assert(inserted);
+	(void)inserted;
 }
 
 void index_replace(struct index *x, struct index_entry *e, uint64_t unit, unsigned len_code)

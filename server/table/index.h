@@ -54,6 +54,18 @@ bool index_has_place(struct index *index, const struct index_spot *spot);
 bool index_insert(struct index *index, const struct index_spot *spot, uint64_t unit,
 		  unsigned len_code, struct index_entry *entry);
 
+/*
+ * A place for the entry of a key that is not there is kept for it, until index_promises_end(),
+ * which ends so many: a change that is on a disk, or with others, can't fail any more.  False as
+ * of index_insert(), or because what is left is promised to others.
+ * Caller: has the spot locked, and may let it go; ends it on any thread.
+ */
+bool index_promise(struct index *index, const struct index_spot *spot);
+void index_promises_end(struct index *index, unsigned count);
+/* index_insert() of one of them, which always has its place. */
+void index_insert_promised(struct index *index, const struct index_spot *spot, uint64_t unit,
+			   unsigned len_code, struct index_entry *entry);
+
 /* Names another item (of the same key) in an entry; clears it. */
 void index_replace(struct index *index, struct index_entry *entry, uint64_t unit,
 		   unsigned len_code);

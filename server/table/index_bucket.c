@@ -2,8 +2,6 @@
 /* Where a word finds place: in its bucket, in a node behind it, or in a new node. */
 #include "server/table/index_bucket.h"
 
-#include "server/table/index_node.h"
-
 unsigned index_free_words(const struct words *w, unsigned *first)
 {
 	unsigned n = 0;
@@ -22,11 +20,11 @@ unsigned index_free_words(const struct words *w, unsigned *first)
  * them, and the new one, into it, before it is linked.
  */
 static bool extend(struct index *x, const struct words *w, unsigned epoch, uint64_t word,
-		   bool growing, struct index_entry *e)
+		   enum node_use use, struct index_entry *e)
 {
 	const uint64_t mask = x->table->unit_mask;
 	unsigned last = w->count - 1;
-	uint64_t link = index_node_new(x, epoch, growing), moved = get(w->at, last);
+	uint64_t link = index_node_new(x, epoch, use), moved = get(w->at, last);
 
 	if (!link)
 		return false;
@@ -41,8 +39,8 @@ static bool extend(struct index *x, const struct words *w, unsigned epoch, uint6
 	return true;
 }
 
-bool index_add(struct index *x, uint64_t bucket, unsigned epoch, uint64_t word, bool growing,
-	       struct index_entry *e)
+bool index_add(struct index *x, uint64_t bucket, unsigned epoch, uint64_t word,
+	       enum node_use use, struct index_entry *e)
 {
 	const uint64_t mask = x->table->unit_mask;
 	struct words w = words_of(x, bucket);
@@ -57,7 +55,7 @@ bool index_add(struct index *x, uint64_t bucket, unsigned epoch, uint64_t word, 
 		}
 		uint64_t link = link_of(&w);
 		if (!link)
-			return extend(x, &w, epoch, word, growing, e);
+			return extend(x, &w, epoch, word, use, e);
 		/* Readers have to know that it may be there before it is. */
 		link |= layout_filter(layout_word_fp(word, mask), mask);
 		put(w.at, w.count - 1, link, epoch);

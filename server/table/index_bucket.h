@@ -7,15 +7,16 @@
 #define SERVER_TABLE_INDEX_BUCKET_H
 
 #include "server/table/index_impl.h"
+#include "server/table/index_node.h"
 
 /* How many of these words are empty; *first: the first of them, if there is one. */
 unsigned index_free_words(const struct words *words, unsigned *first);
 
 /*
- * Adds a word to a bucket or its overflow; `growing`: as a part of an expansion, for which the
- * nodes are reserved.  False: there is no memory for a node.
+ * Adds a word to a bucket or its overflow.  False: there is no memory for a node, which only
+ * an ordinary insert meets.
  */
-bool index_add(struct index *index, uint64_t bucket, unsigned epoch, uint64_t word, bool growing,
-	       struct index_entry *entry);
+bool index_add(struct index *index, uint64_t bucket, unsigned epoch, uint64_t word,
+	       enum node_use use, struct index_entry *entry);
 
 #endif

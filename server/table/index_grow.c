@@ -121,7 +121,7 @@ static uint64_t new_chain(struct index *x, unsigned epoch, const uint64_t *entry
 	for (;; first -= last) {
 		uint64_t next = link;
 		unsigned count = next ? last : n - first;
-		link = index_node_new(x, epoch, true);
+		link = index_node_new(x, epoch, NODE_GROWTH);
 		_Atomic uint64_t *node = words_at(x, layout_word_offset(link, mask));
 		for (unsigned i = 0; i < count; i++) {
 			put(node, i, entry[first + i], epoch);
@@ -212,7 +212,7 @@ static void expand_bucket(struct index *x, const struct group *g, unsigned j)
 
 	for (unsigned k = 0; k < c->n; k++)
 		if (c->leaves[k])
-			index_add(x, g->bucket[j + 1], g->epoch + 1, c->word[k], true, &e);
+			index_add(x, g->bucket[j + 1], g->epoch + 1, c->word[k], NODE_GROWTH, &e);
 	write_anew(x, g->bucket[j], g->epoch + 1, c);
 }
 
@@ -233,9 +233,12 @@ static bool expand(struct index *x)
 	struct group g;
 
 	next_group(buckets, &g);
-	if (g.epoch / 2 >= LAYOUT_LEVEL_MAX || !index_ensure_segment(x, buckets) ||
-	    !index_nodes_reserve(x, INDEX_NODES_RESERVED))
+	if (g.epoch / 2 >= LAYOUT_LEVEL_MAX || !index_ensure_segment(x, buckets))
 		return false;
+	if (!index_nodes_reserve(x, INDEX_NODES_RESERVED)) {
+		index_nodes_release(x);
+		return false;
+	}
 	lock_group(x, &g, true);
 	bool ok = prepare(x, &g);
 	if (ok) {
@@ -249,6 +252,7 @@ static bool expand(struct index *x)
 		__atomic_store_n(&x->table->header->buckets, buckets + 1, __ATOMIC_RELEASE);
 	}
 	lock_group(x, &g, false);
+	index_nodes_release(x);
 	return ok;
 }
 

@@ -48,7 +48,9 @@ struct index {
 	uint64_t *pool; /* offsets of free nodes */
 	size_t pool_used, pool_room;
 	size_t pool_nodes; /* there are, free or linked; never more than pool_room */
-	size_t pool_reserve; /* that inserts leave */
+	size_t pool_reserve;  /* that inserts leave */
+	size_t pool_promised; /* beyond these */
+	bool pool_grows;      /* an expansion is under way, which may take its reserve */
 	unsigned generation;
 };
 

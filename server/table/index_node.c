@@ -33,13 +33,13 @@ static bool pool_fill(struct index *x, size_t n)
 	return true;
 }
 
-uint64_t index_node_new(struct index *x, unsigned epoch, bool growing)
+uint64_t index_node_new(struct index *x, unsigned epoch, enum node_use use)
 {
 	uint64_t offset = 0;
 	unsigned generation = 0;
 
 	pthread_mutex_lock(&x->pool_lock);
-	if (pool_fill(x, 1 + (growing ? 0 : x->pool_reserve))) {
+	if (pool_fill(x, 1 + (use == NODE_INSERT ? x->pool_reserve + x->pool_promised : 0))) {
 		offset = x->pool[--x->pool_used];
 		generation = ++x->generation;
 	}
@@ -64,7 +64,33 @@ bool index_nodes_reserve(struct index *x, size_t n)
 {
 	pthread_mutex_lock(&x->pool_lock);
 	x->pool_reserve = n;
-	bool ok = pool_fill(x, n);
+	x->pool_grows = true;
+	bool ok = pool_fill(x, n + x->pool_promised);
 	pthread_mutex_unlock(&x->pool_lock);
 	return ok;
+}
+
+void index_nodes_release(struct index *x)
+{
+	pthread_mutex_lock(&x->pool_lock);
+	x->pool_reserve = INDEX_NODES_RESERVED;
+	x->pool_grows = false;
+	pthread_mutex_unlock(&x->pool_lock);
+}
+
+bool index_node_promise(struct index *x, bool needed)
+{
+	pthread_mutex_lock(&x->pool_lock);
+	bool ok = pool_fill(x, x->pool_reserve + x->pool_promised + 1) ||
+		  (!needed && !x->pool_grows && x->pool_used > x->pool_promised);
+	x->pool_promised += ok;
+	pthread_mutex_unlock(&x->pool_lock);
+	return ok;
+}
+
+void index_node_promises_end(struct index *x, unsigned count)
+{
+	pthread_mutex_lock(&x->pool_lock);
+	x->pool_promised -= count;
+	pthread_mutex_unlock(&x->pool_lock);
 }

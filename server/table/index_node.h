@@ -9,13 +9,28 @@
 #define INDEX_NODES_RESERVED 512u
 
 /*
- * A node with all words empty at `epoch`, and the word that links it; 0: none.
- * Inserts leave a reserve, so that an expansion under way never fails.
+ * What a node is for.  Inserts leave a reserve, so that an expansion under way never fails,
+ * and what index_promise() promised.
  */
-uint64_t index_node_new(struct index *index, unsigned epoch, bool growing);
+enum node_use { NODE_INSERT, NODE_PROMISED, NODE_GROWTH };
+
+/* A node with all words empty at `epoch`, and the word that links it; 0: none. */
+uint64_t index_node_new(struct index *index, unsigned epoch, enum node_use use);
 void index_node_delete(struct index *index, uint64_t word);
 
-/* Makes sure that n are free, and that inserts leave them; false: no memory. */
+/*
+ * An expansion begins, or needs more: n are free beside those promised, and others leave them;
+ * false: no memory.
+ */
 bool index_nodes_reserve(struct index *index, size_t n);
+/* It is over, or did not begin. */
+void index_nodes_release(struct index *index);
+
+/*
+ * Keeps a node; without `needed`, where an entry has its place now, and loses it to another
+ * one only by chance, one of the reserve will do.
+ */
+bool index_node_promise(struct index *index, bool needed);
+void index_node_promises_end(struct index *index, unsigned count);
 
 #endif

@@ -50,6 +50,7 @@ bool work_enter(struct store_worker *w, const struct store_change *c, struct wor
 		return false;
 	index_lock(s->index, c->hash, &k->spot);
 	k->old = NULL;
+	k->is_promised = false;
 	if (index_find(s->index, &k->spot, c->key, c->key_bytes, &k->entry))
 		k->old = item_at(s, k->entry.word);
 	/* The mark shows in the item, where a lock holder's one READ sees it (4). */

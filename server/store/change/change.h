@@ -74,6 +74,7 @@ struct work {
 	struct index_spot spot;
 	struct index_entry entry;
 	struct layout_item *old; /* NULL: there is no such key */
+	bool is_promised;        /* a place in the index */
 };
 
 /* Whether no other commit may begin; what others decided is none. */

@@ -14,10 +14,12 @@
  *
  * Refused: as if the request had not come.  Unknown: it is answered at once; the old
  * item's record, or that there is none, is handed in as an undo, and only then is the
- * stripe free.  The same if the table turns out to be full after the record is written.
+ * stripe free.  A new key's place is promised before its record is handed in: nothing fails
+ * behind that, as backups could not be told.
  */
 #include "server/store/change/commit.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +36,6 @@ struct commit_put {
 	struct store_result result; /* of a removal */
 	bool is_image, is_eviction;
 	size_t image_bytes;
-	int undone;       /* what to answer when it is */
 	uint8_t image[] __attribute__((aligned(8)));
 };
 
@@ -60,6 +61,8 @@ static void commit_free(struct store_worker *w, struct commit_put *m)
 	w->commits--;
 	w->commit_bytes -= m->image_bytes;
 	w->evictions -= m->is_eviction;
+	if (m->work.is_promised)
+		index_promises_end(w->store->index, 1);
 	free(m);
 }
 
@@ -108,22 +111,18 @@ static void revert(struct store_worker *w, struct commit_put *m)
 	commit_free(w, m);
 }
 
-static int undo(struct store_worker *w, struct commit_put *m, int answer)
+static void undo(struct store_worker *w, struct commit_put *m)
 {
 	set_undo(m);
-	m->undone = answer;
 	commit_submit(w, &m->base);
-	return STORE_COMMIT;
 }
 
 /* What it is if its record was not written; WIRE_OK: it was. */
 static int end_unwritten(struct store_worker *w, struct commit_put *m)
 {
-	int answer = m->undone;
-
 	if (m->base.op.is_undo) {
 		revert(w, m);
-		return answer;
+		return STORE_SILENT; /* it was answered */
 	}
 	switch (m->base.op.result) {
 	case DURABLE_WRITTEN:
@@ -137,7 +136,7 @@ static int end_unwritten(struct store_worker *w, struct commit_put *m)
 	case DURABLE_UNKNOWN:
 		break;
 	}
-	undo(w, m, STORE_SILENT);
+	undo(w, m);
 	return WIRE_EUNKNOWN;
 }
 
@@ -151,12 +150,9 @@ static int end_put(struct store_worker *w, struct commit *base, struct store_res
 	work_lock(w, &m->work);
 	status = work_put(w, &m->change, m->is_image ? (struct layout_item *)m->image : NULL,
 			  &m->work, r);
-	if (status != WIRE_OK) {
-		index_unlock(w->store->index, &m->work.spot);
-		return undo(w, m, status);
-	}
+	assert(status == WIRE_OK); /* its item and its place are there */
 	commit_free(w, m);
-	return WIRE_OK;
+	return status;
 }
 
 /* A header that is to replace the old item's, whose value stays where it is. */
@@ -239,11 +235,18 @@ int commit_put(struct store_worker *w, const struct store_change *c, struct work
 	bool in_place = !c->head && k->old && work_fits_in_place(w, c, k);
 	struct commit_put *m;
 
+	k->is_promised = !k->old && index_promise(w->store->index, &k->spot);
+	if (!k->old && !k->is_promised) {
+		w->missing_bytes = LAYOUT_NODE_BYTES;
+		return WIRE_EMEMORY;
+	}
 	/* What follows may take long: the mark is enough. */
 	index_unlock(w->store->index, &k->spot);
 	m = c->head ? stage_header(c, k) : in_place ? stage_image(w, c, k) : stage_item(w, c, k);
 	if (m)
 		return submit(w, m, end_put);
+	if (k->is_promised)
+		index_promises_end(w->store->index, 1);
 	work_lock(w, k);
 	return WIRE_EMEMORY;
 }

@@ -22,9 +22,8 @@ struct commit {
 /*
  * A record of the worker's came back.  An enum wire_status as of the change itself;
  * WIRE_EDISK: the disk is full or broken, nothing was changed; WIRE_EELSEWHERE: nor was it,
- * as this is no primary any more; WIRE_EUNKNOWN: it may
- * be found after a restart.  STORE_COMMIT: it is handed in once more, to be undone;
- * STORE_SILENT: that is done.  *result as of the change.
+ * as this is no primary any more; WIRE_EUNKNOWN: it may be found after a restart, and is
+ * handed in once more, to be undone; STORE_SILENT: that is done.  *result as of the change.
  */
 int commit_end(struct store_worker *worker, struct commit *commit, struct store_result *result);
 /* Hands what it has to who it waits for. */

@@ -156,8 +156,9 @@ static bool insert(struct store_worker *w, struct work *k, struct layout_item *i
 	 * change a moment later. */
 	state_store(item, layout_state(version, LAYOUT_INSERTING, 0));
 	heat_note_new(s->heat, table_offset(s->table, item));
-	if (!index_insert(s->index, &k->spot, item_unit(s, item),
-			  len_code, &k->entry)) {
+	if (k->is_promised) {
+		index_insert_promised(s->index, &k->spot, item_unit(s, item), len_code, &k->entry);
+	} else if (!index_insert(s->index, &k->spot, item_unit(s, item), len_code, &k->entry)) {
 		state_store(item, 0);
 		return false;
 	}

@@ -10,7 +10,8 @@ bool work_fits_in_place(const struct store_worker *worker, const struct store_ch
 			const struct work *work);
 /*
  * Makes the change and ends it; `image`: what the old item is overwritten with, or
- * NULL.  WIRE_EMEMORY: nothing was done, and it has not ended.
+ * NULL.  WIRE_EMEMORY: nothing was done, and it has not ended; not of a new item whose
+ * place was promised.
  */
 int work_put(struct store_worker *worker, const struct store_change *change,
 	     const struct layout_item *image, struct work *work, struct store_result *result);

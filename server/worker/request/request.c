@@ -336,7 +336,7 @@ void request_committed(struct worker *w, struct commit *m)
 	int status = commit_end(&w->store, m, &result);
 
 	w->tx.is_committed = true;
-	if (owed && status != STORE_COMMIT && status != STORE_SILENT)
+	if (owed && status != STORE_SILENT)
 		pay(w, owed, status, &result);
 	w->tx.is_committed = false;
 }
