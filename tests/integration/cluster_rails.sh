@@ -107,15 +107,27 @@ both_add "$primary"
 was=$primary
 touch "$tmp/down$was/soft0"
 cut=$EPOCHREALTIME
-# Who is cut off is succeeded, or leaves the others out: whose write is first.
-turned() { one_serves 0 && [ "$(of_member epoch)" -gt "$was_epoch" ]; }
+# Who is cut off is succeeded, though they could leave the others out.
+turned() { one_serves "$was" && [ "$(of_member epoch)" -gt "$was_epoch" ]; }
 wait_for turned || fail "nobody serves without who is cut off"
 say "member $primary serves, where $was did, $(awk "BEGIN { printf \"%d\", ($EPOCHREALTIME - $cut) * 1000 }") ms after the cut"
 all_added "$tmp/adds" $adder
 all_added "$tmp/adds2" $adder2
 counted "${two[$was]}" # who is cut off serves by its other port, or says there who does
 rm "$tmp/down$was/soft0"
+grep -q "its port is down" "${logs[was]}" || fail "who is cut off doesn't know"
 wait_for is_whole || fail "who was cut off does not come back"
+
+say "all first ports are cut"
+was_epoch=$(epoch) was=$primary
+touch "$tmp"/down{1,2,3}/soft0
+know() { for i in 1 2 3; do grep -c "its port is down" "${logs[i]}"; done | awk '{ n += $1 } END { exit n < 4 }'; }
+wait_for know || fail "who is cut off doesn't know"
+rm "$tmp"/down{1,2,3}/soft0
+wait_for is_whole || fail "they do not come together again"
+counted "${one[$primary]}"
+[ "$primary" = "$was" ] && [ "$(epoch)" = "$was_epoch" ] ||
+	fail "epoch $(epoch), which was $was_epoch: somebody took over, or was left out"
 
 say "locks"
 # answers SESSION HOW KEY PATTERN

@@ -54,7 +54,7 @@ void member_show_words(struct member *m, struct member_actions *actions)
 
 bool member_may_propose(const struct member *m, uint64_t now_ns)
 {
-	return !m->is_writing && now_ns >= m->write_ns && !m->is_unfit &&
+	return !m->is_writing && now_ns >= m->write_ns && !m->is_unfit && !m->is_cut &&
 	       m->known.epoch < (uint64_t)INT32_MAX;
 }
 

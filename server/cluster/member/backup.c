@@ -52,7 +52,7 @@ static bool is_to_seal(struct member *m, uint64_t now_ns, struct member_actions 
 {
 	bool is_bad = m->is_gone || member_is_silent(m, m->heard_ns, now_ns);
 
-	if (!m->is_reached || m->is_unfit || !is_bad) {
+	if (!m->is_reached || m->is_unfit || m->is_cut || !is_bad) {
 		m->suspects = false;
 		return false;
 	}

@@ -143,6 +143,32 @@ void member_expect(struct member *m, uint64_t now_ns)
 		m->peers[i].heard_ns = now_ns + MEMBER_CONNECT_NS;
 }
 
+bool member_misses(const struct member *m, uint64_t now_ns)
+{
+	uint64_t half_ns = MEMBER_SILENCE_NS / 2;
+
+	if (m->state == MEMBER_BACKING || m->state == MEMBER_SEALED)
+		return m->is_gone || now_ns >= m->heard_ns + half_ns;
+	for (unsigned i = 0; member_is_primary(m) && i < MEMBER_PEERS_MAX; i++)
+		if (m->peers[i].id.name[0] &&
+		    (m->peers[i].is_gone || now_ns >= m->peers[i].heard_ns + half_ns))
+			return true;
+	return false;
+}
+
+void member_cut(struct member *m, bool is_cut, uint64_t now_ns)
+{
+	if (m->is_cut == is_cut)
+		return;
+	m->is_cut = is_cut;
+	if (is_cut)
+		return;
+	m->is_gone = false;
+	for (unsigned i = 0; i < MEMBER_PEERS_MAX; i++)
+		m->peers[i].is_gone = false;
+	member_expect(m, now_ns);
+}
+
 void member_polled(struct member *m, uint64_t polled_ns)
 {
 	m->polled_ns = polled_ns;

@@ -41,6 +41,13 @@ void member_heard(struct member *m, uint64_t now_ns, const char *from,
 void member_expect(struct member *m, uint64_t now_ns);
 /* The connection with that one is there: it hears of this one at once. */
 void member_connected(struct member *m, const char *name);
+/* Nothing was heard of somebody for half as long as takes to take them for gone, or more. */
+bool member_misses(const struct member *m, uint64_t now_ns);
+/*
+ * Its port went down, or came up.  Meanwhile it leaves nobody out and does not take over: those who
+ * are not cut off do.  When it is up connections are yet to be made.
+ */
+void member_cut(struct member *m, bool is_cut, uint64_t now_ns);
 /*
  * All that had come by then was told.  Who is silent is judged by that: a thread that comes late
  * takes nobody for gone whose message lies there.

@@ -10,6 +10,9 @@
 
 /* So long: then the other one is taken for gone. */
 #define MEMBER_SILENCE_NS 200000000ull
+/* And so much longer before a primary leaves out all others, if there are several: then it is more
+ * likely cut off itself, and the others may go on without it. */
+#define MEMBER_ALONE_NS 300000000ull
 #define MEMBER_CONNECT_NS 1000000000ull /* to connect at first */
 #define MEMBER_RETRY_NS 50000000ull    /* between writes of unknown outcome */
 #define MEMBER_ASK_NS 10000000ull      /* between questions */
@@ -47,6 +50,7 @@ struct member {
 	struct promise promise;
 	struct round round;
 	bool is_reached;  /* the agreement can be asked */
+	bool is_cut;      /* its port is down: nobody else is to blame */
 	bool suspects, is_answered; /* the primary; and the agreement has answered since */
 	bool is_unfit;    /* it lacks a change, or its disk failed: it takes over nothing */
 	uint64_t heal_ns; /* from then on it may be copied to; UINT64_MAX: never */

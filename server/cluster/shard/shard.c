@@ -299,6 +299,27 @@ static void tell_of_unwritten(struct shard *s, struct member_actions *actions)
 	member_wrote(&s->member, shard_clock_ns(), NULL, actions);
 }
 
+static bool is_port_down(const struct shard *s)
+{
+	const struct shard_options *o = &s->options;
+	struct ibv_port_attr port;
+
+	return !o->device->verbs->query_port(o->pd->context, o->device_port, &port) &&
+	       port.state != IBV_PORT_ACTIVE;
+}
+
+/* Whether it is this one who is gone, before the others are taken for that. */
+static void look_at_port(struct shard *s)
+{
+	uint64_t now_ns = shard_clock_ns();
+	bool is_cut = (s->member.is_cut || member_misses(&s->member, now_ns)) && is_port_down(s);
+
+	if (is_cut != s->member.is_cut)
+		log_warn(is_cut ? "its port is down: this member leaves nobody out and does not take over"
+				: "its port is up: this member waits for connections with the others");
+	member_cut(&s->member, is_cut, now_ns);
+}
+
 static void tick(struct shard *s)
 {
 	static _Thread_local struct member_actions actions;
@@ -312,6 +333,7 @@ static void tick(struct shard *s)
 	if (s->member.hold_order && s->is_barred && replica_is_settled(s->replica))
 		member_obeyed(&s->member, s->member.hold_order, shard_clock_ns(), &actions);
 	act_all(s, &actions);
+	look_at_port(s);
 	now_ns = shard_clock_ns();
 	admin_look(s, now_ns);
 	lanes_keep(s, now_ns);

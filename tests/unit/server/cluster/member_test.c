@@ -339,6 +339,64 @@ static void test_who_has_sealed_is_left_out(void **state)
 	assert_int_equal(wants(MEMBER_WRITE)->config.count, 1);
 }
 
+/* One of two is left out at once; where both are silent it is more likely this one that is cut off. */
+static void test_all_others_at_once(void **state)
+{
+	(void)state;
+	serve();
+	read_config(config(3, 2, LIFE, "bca"));
+	hear("c", C, (struct member_message){ .kind = MEMBER_PROMISE, .number = m.round.number });
+	tick(MEMBER_SILENCE_NS / MS + 1);
+	assert_null(wants(MEMBER_WRITE));
+	tick(MEMBER_ALONE_NS / MS - 10);
+	assert_null(wants(MEMBER_WRITE));
+	tick(10);
+	assert_non_null(wants(MEMBER_WRITE));
+	assert_int_equal(wants(MEMBER_WRITE)->config.count, 1);
+}
+
+static void test_one_of_two_others(void **state)
+{
+	(void)state;
+	serve();
+	read_config(config(3, 2, LIFE, "bca"));
+	keep_c(MEMBER_SILENCE_NS / MS);
+	assert_non_null(wants(MEMBER_WRITE));
+	assert_int_equal(wants(MEMBER_WRITE)->config.count, 2);
+}
+
+/* Its own port is down: it is not the others who are gone. */
+static void test_a_primary_whose_port_is_down(void **state)
+{
+	(void)state;
+	serve();
+	member_cut(&m, true, now);
+	member_gone(&m, "c");
+	tick(5000);
+	assert_null(wants(MEMBER_WRITE));
+	member_cut(&m, false, now);
+	tick(MEMBER_CONNECT_NS / MS);
+	assert_null(wants(MEMBER_WRITE));
+	tick(MEMBER_SILENCE_NS / MS + 1);
+	assert_non_null(wants(MEMBER_WRITE));
+}
+
+static void test_a_backup_whose_port_is_down(void **state)
+{
+	(void)state;
+	back();
+	member_reached(&m, true);
+	member_cut(&m, true, now);
+	member_gone(&m, "a");
+	tick(5000);
+	assert_int_equal(m.state, MEMBER_BACKING);
+	member_cut(&m, false, now);
+	tick(MEMBER_CONNECT_NS / MS);
+	assert_int_equal(m.state, MEMBER_BACKING);
+	tick(MEMBER_SILENCE_NS / MS + 1);
+	assert_int_equal(m.state, MEMBER_SEALED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +417,10 @@ int main(void)
 		cmocka_unit_test(test_remove),
 		cmocka_unit_test(test_force),
 		cmocka_unit_test(test_who_has_sealed_is_left_out),
+		cmocka_unit_test(test_all_others_at_once),
+		cmocka_unit_test(test_one_of_two_others),
+		cmocka_unit_test(test_a_primary_whose_port_is_down),
+		cmocka_unit_test(test_a_backup_whose_port_is_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
