@@ -80,7 +80,7 @@ mv "$tree/doc/nightly.jsonl" "$tmp/whole"
 head -c 300 "$tmp/whole" >"$tree/doc/nightly.jsonl"
 rm -r "$tree/build"
 look 2 --list; said 'doc/nightly.jsonl is no result'
-sed '1s/"content": "[0-9a-f]*"/"content": "0"/' "$tmp/whole" >"$tree/doc/nightly.jsonl"
+sed 's/"content": "[0-9a-f]*"/"content": "0"/' "$tmp/whole" >"$tree/doc/nightly.jsonl"
 look 0 --list; said '^good +1 min  -'
 mv "$tmp/whole" "$tree/doc/nightly.jsonl"
 mv "$tmp/here" "$tree/build"
@@ -104,6 +104,28 @@ in_tree commit -q -a -m two
 look 0 good
 runs 3 "another commit"
 
+# What a step does not look at is nothing to it; its command is, and so is each file below its paths.
+mkdir "$tree/part" && echo one >"$tree/part/file" && in_tree add part && in_tree commit -q -m part || fail "git"
+scoped() {
+	printf '%s\n' 'paths some: part' 'looks partly: @some' "partly 1 echo run >>runs$1" 'whole 1 true' >"$steps"
+}
+scoped ''
+look 0
+runs 4 "a step of its own paths"
+echo other >>"$tree/tests/must" && in_tree commit -q -a -m other || fail "git"
+look 0
+said '^# partly has passed on this commit'; said '^PASS: whole '
+runs 4 "it does not look at what changed"
+echo two >"$tree/part/file" && in_tree commit -q -a -m two-parts || fail "git"
+look 0
+runs 5 "what it looks at changed"
+scoped ' #'
+look 0
+runs 6 "its command changed"
+echo 'looks whole: nowhere' >>"$steps"; look 2; said 'whole looks at nowhere, which is not in the tree'
+scoped ''; echo 'looks nobody: part' >>"$steps"; look 2; said 'nobody, which is no step'
+scoped ''; echo 'looks whole: @none' >>"$steps"; look 2; said "not 'paths NAME: PATH...'"
+
 # A commit in the middle: what comes behind is none of it.
 printf '%s\n' 'moves 1 echo more >>tests/must; git -c user.name=t -c user.email=t@t commit -q -a -m three' 'behind 1 true' >"$steps"
 look 2; said '^PASS: moves'; said 'of another commit by now'
@@ -115,7 +137,10 @@ echo 'Bad' >"$steps"; look 2; said 'not NAME MINUTES COMMAND'
 steps=$tmp/real
 look 0 --list
 [ "$(wc -l <"$tmp/said")" -ge 30 ] || fail "the list is short"
-for program in $(grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' "$tmp/real" | sort -u); do
+for path in $(grep -E '^(paths|looks) ' "$tmp/real" | sed 's/.*://'); do
+	[ "${path#@}" != "$path" ] || [ -e "$KVD_SOURCE/$path" ] || fail "tests/nightly/steps: there is no $path"
+done
+for program in $(grep -v '^paths\|^looks' "$tmp/real" | grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' | sort -u); do
 	[ -x "$KVD_SOURCE/$program" ] || fail "tests/nightly/steps: there is no $program"
 done
 for target in $(grep -v '^#' "$tmp/real" | grep -oE '(check|bench)-[a-z]+' | sort -u); do

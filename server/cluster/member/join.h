@@ -7,7 +7,7 @@
 
 /* A copy of the shard is made on that one; false: not now. */
 bool member_invite(struct member *m, const char *name, uint64_t now_ns);
-/* Each stripe is at the joiner. */
+/* Each stripe is at the joiner, by the copy of that number: m->copy. */
 void member_copied(struct member *m, uint64_t now_ns, struct member_actions *actions);
 
 /* Without `actions`: a new epoch, or the reign's end, says so to all. */

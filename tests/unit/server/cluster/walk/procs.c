@@ -286,7 +286,11 @@ static void take_note(struct proc *p, struct member_actions *actions)
 	case NOTE_OBEYED: member_obeyed(&p->member, n->number, t, actions); break;
 	case NOTE_SETTLED: member_settled(&p->member, n->number, t, actions); break;
 	case NOTE_EMPTIED: member_emptied(&p->member, n->number, t, actions); break;
-	case NOTE_COPIED: member_copied(&p->member, t, actions); break;
+	case NOTE_COPIED:
+		/* Of an earlier copy, which was given up meanwhile, it says nothing. */
+		if (n->number == p->member.copy)
+			member_copied(&p->member, t, actions);
+		break;
 	}
 	free(n);
 }

@@ -115,6 +115,7 @@ struct proc {
 	bool is_held;
 	uint32_t copying;
 	unsigned copy_stripe;
+	uint64_t copy_number;
 	uint64_t versions;
 	struct order *orders, **orders_end;
 

@@ -194,7 +194,7 @@ static void copy_next(struct proc *p)
 			if (r->is_copy)
 				return;
 		p->copying = 0;
-		worker_note(p, NOTE_COPIED, 0);
+		worker_note(p, NOTE_COPIED, p->copy_number);
 		return;
 	}
 	if (!records_is_free(&p->records, &new.r))
@@ -381,6 +381,7 @@ static bool obey(struct proc *p, const struct order *o)
 	case MEMBER_EMPTY: become_empty(p); return false;
 	case MEMBER_COPY:
 		p->copying = a->bits;
+		p->copy_number = a->number;
 		p->copy_stripe = 0;
 		return false;
 	case MEMBER_VISIBLE: records_seen(&p->records, a->epoch, a->number); return false;
