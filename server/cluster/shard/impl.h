@@ -114,6 +114,7 @@ struct shard {
 	struct joining joining;
 	struct stuck stuck[MEMBER_PEERS_MAX]; /* by place */
 	uint64_t told_ns, looked_ns, warned_ns;
+	uint64_t port_ns;           /* when the port's state was looked at */
 	bool is_unwritten;          /* a write could not be asked for */
 	bool is_over;               /* the session with the agreement is, or could not be begun */
 	uint64_t opened_ns;         /* when one was begun last behind that */

@@ -33,6 +33,7 @@
 #define END_NS 3000000000ull
 #define POLLS_MAX 100u /* in a round */
 #define SEEN_AGAIN_NS 100000000ull
+#define PORT_LOOK_NS (MEMBER_SILENCE_NS / 4) /* before anybody is taken for gone */
 #define NICE (-15)
 
 static void unfit(void *arg, const char *why)
@@ -312,6 +313,11 @@ static bool is_port_down(const struct shard *s)
 static void look_at_port(struct shard *s)
 {
 	uint64_t now_ns = shard_clock_ns();
+
+	/* Devices answer by their firmware, and who is sealed may miss its primary for hours. */
+	if (now_ns - s->port_ns < PORT_LOOK_NS)
+		return;
+	s->port_ns = now_ns;
 	bool is_cut = (s->member.is_cut || member_misses(&s->member, now_ns)) && is_port_down(s);
 
 	if (is_cut != s->member.is_cut)
