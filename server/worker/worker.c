@@ -127,7 +127,6 @@ static int poll_own(struct worker *w)
 
 	if (n <= 0)
 		return n;
-	w->is_armed = false;
 	w->polled += (unsigned)n;
 	/* The clock is asked while what they look at comes into the cache. */
 	prefetch(w, &b, 0, n < STEP ? n : STEP);
@@ -194,16 +193,6 @@ static void sleep_for_event(struct worker *w)
 		w->guest->woken(w->guest->arg);
 }
 
-/* It stands until something comes: a device is not asked for it again (a call of the kernel on some). */
-static void arm(struct worker *w)
-{
-	if (!w->is_armed)
-		ibv_req_notify_cq(w->queues.cq, 0);
-	w->is_armed = true;
-	if (w->guest)
-		w->guest->arm(w->guest->arg);
-}
-
 /* Nothing came: spin for a while, arm the event, look once more, sleep.  Who never sleeps looks
  * after what is due now and then. */
 static int wait_batch(struct worker *w)
@@ -229,7 +218,9 @@ static int wait_batch(struct worker *w)
 	}
 	if (policy == POLL_BUSY)
 		return 0;
-	arm(w);
+	ibv_req_notify_cq(w->queues.cq, 0);
+	if (w->guest)
+		w->guest->arm(w->guest->arg);
 	n = poll_batch(w);
 	if (!n)
 		sleep_for_event(w);

@@ -50,7 +50,6 @@ struct worker {
 	struct worker_queues queues;
 	uint64_t reign; /* of a cluster: as it was looked at last */
 	unsigned events; /* to be acknowledged */
-	bool is_armed;   /* its completion queue, and nothing was polled since */
 	bool is_deaf;    /* its device is gone, whose channel is readable for ever */
 	uint64_t polled; /* completions */
 	uint64_t room_ns; /* when it was last looked who has too much */

@@ -397,11 +397,6 @@ void link_door_poll(struct link_door *d, uint64_t now_ns)
 
 	for (unsigned i = 0; i < LINK_KNOCKS_MAX && !v->get_cm_event(d->channel, &event); i++)
 		one_event(d, event);
-	link_door_look_after(d, now_ns);
-}
-
-void link_door_look_after(struct link_door *d, uint64_t now_ns)
-{
 	give_up_late(d, now_ns);
 	take_ended(d);
 }

@@ -25,9 +25,8 @@ void link_door_delete(struct link_door **door);
 const struct addr *link_door_addr(const struct link_door *door);
 /* Readable when link_door_poll() has something to do. */
 int link_door_fd(const struct link_door *door);
+/* Also every some milliseconds, for time-outs. */
 void link_door_poll(struct link_door *door, uint64_t now_ns);
-/* Every some milliseconds: what has taken too long, and what ports have ended.  Not what is readable. */
-void link_door_look_after(struct link_door *door, uint64_t now_ns);
 
 /* Begins a connection of that lane.  0, or -1 after setting err. */
 int link_door_connect(struct link_door *door, const struct addr *to, const struct link_lane *lane,

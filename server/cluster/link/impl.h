@@ -58,8 +58,6 @@ struct link_peer {
 	uint32_t reading; /* bits of cookies */
 };
 
-enum link_armed { LINK_UNARMED, LINK_ARMED_FOR_MESSAGES, LINK_ARMED_FOR_ALL };
-
 struct link_port {
 	struct link_port_options options;
 	struct ibv_cq *cq;
@@ -68,7 +66,6 @@ struct link_port {
 	uint32_t serial;
 	uint64_t now_ns;
 	unsigned events; /* of the channel, to be acknowledged */
-	enum link_armed armed; /* since when nothing was polled */
 
 	pthread_mutex_t lock; /* a leaf */
 	struct link_peer *arrived;

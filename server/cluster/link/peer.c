@@ -69,8 +69,7 @@ static int post(struct link_peer *p, enum link_wr kind, uint32_t number, struct 
 {
 	struct ibv_send_wr wr = { .wr_id = link_wr_id(p, kind, number % LINK_SENDS),
 				  .sg_list = sge, .num_sge = sge ? 1 : 0,
-				  .opcode = IBV_WR_SEND_WITH_IMM,
-				  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED,
+				  .opcode = IBV_WR_SEND_WITH_IMM, .send_flags = IBV_SEND_SIGNALED,
 				  .imm_data = htonl(p->taken) }, *bad;
 	int rc = ibv_post_send(p->qp, &wr, &bad);
 

@@ -50,25 +50,9 @@ void link_port_delete(struct link_port **at)
 	free(port);
 }
 
-/* Its own sends and READs may end without an event: nobody waits for that, and it says by its messages
- * that they are ones to wake for. */
-static bool is_quiet(const struct link_peer *p)
-{
-	return p->state == LINK_UP && !p->reads && !p->is_crowded &&
-	       link_version(&p->exchange.asks, &p->exchange.answers) >= LINK_VERSION_SOLICITED;
-}
-
 void link_port_arm(struct link_port *port)
 {
-	enum link_armed armed = LINK_ARMED_FOR_MESSAGES;
-
-	for (unsigned i = 0; i < port->count; i++)
-		if (!is_quiet(port->peers[i]))
-			armed = LINK_ARMED_FOR_ALL;
-	if (port->armed >= armed)
-		return; /* nothing was polled since */
-	port->armed = armed;
-	ibv_req_notify_cq(port->cq, armed == LINK_ARMED_FOR_MESSAGES);
+	ibv_req_notify_cq(port->cq, 0);
 }
 
 void link_port_woken(struct link_port *port)
@@ -284,8 +268,6 @@ bool link_port_poll(struct link_port *port, uint64_t now_ns)
 	port->now_ns = now_ns;
 	take_arrived(port);
 	int n = ibv_poll_cq(port->cq, BATCH, wc);
-	if (n > 0)
-		port->armed = LINK_UNARMED;
 	for (int i = 0; i < n; i++)
 		complete(port, &wc[i]);
 	look_after_all(port);

@@ -33,8 +33,7 @@ void link_port_delete(struct link_port **port);
 
 /* What there is; whether there was something. */
 bool link_port_poll(struct link_port *port, uint64_t now_ns);
-/* An event of the channel will tell of the next message, and of what else is waited for: then it is
- * polled once more.  That a message was sent is no event, unless a sender waits for room. */
+/* An event of the channel will tell of the next one: then it is polled once more. */
 void link_port_arm(struct link_port *port);
 /* The channel was readable: takes its event, which does not block. */
 void link_port_woken(struct link_port *port);

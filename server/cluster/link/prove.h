@@ -22,9 +22,8 @@
 #include "common/auth/auth.h"
 
 #define LINK_MAGIC 0x6b6e6c64766bull /* "kvdlnk" */
-#define LINK_VERSION 3u
+#define LINK_VERSION 2u
 #define LINK_VERSION_OLDEST 2u /* that this one speaks too */
-#define LINK_VERSION_SOLICITED 3u /* since then each message has IBV_SEND_SOLICITED */
 #define LINK_NAME_BYTES 64u /* of a member, with its 0 */
 
 /* Which of their threads two members' connection is of. */

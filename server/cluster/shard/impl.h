@@ -83,11 +83,6 @@ struct stuck {
 	bool is_probed, is_told;
 };
 
-/* What workers were told of last. */
-struct visible {
-	uint64_t epoch, number, ordered_ns;
-};
-
 struct shard {
 	struct shard_options options;
 	char name[CONFIG_NAME_BYTES];
@@ -110,7 +105,6 @@ struct shard {
 	/* Does what a member wants done. */
 	void (*act)(struct shard *s, const struct member_actions *actions);
 	struct link_reader *asked;  /* the OPEN that is being answered */
-	struct visible visible;
 	struct joining joining;
 	struct stuck stuck[MEMBER_PEERS_MAX]; /* by place */
 	uint64_t told_ns, looked_ns, warned_ns;

@@ -32,7 +32,6 @@
 
 #define END_NS 3000000000ull
 #define POLLS_MAX 100u /* in a round */
-#define SEEN_AGAIN_NS 100000000ull
 #define PORT_LOOK_NS (MEMBER_SILENCE_NS / 4) /* before anybody is taken for gone */
 #define NICE (-15)
 
@@ -118,18 +117,6 @@ static void order(struct shard *s, enum replica_order_kind kind, const struct me
 	crew_order(s, &o, a->order);
 }
 
-/* Each order wakes all workers: what they know already they hear again now and then only. */
-static void order_seen(struct shard *s, const struct member_action *a)
-{
-	uint64_t now_ns = shard_clock_ns();
-
-	if (a->number == s->visible.number && a->epoch == s->visible.epoch &&
-	    now_ns - s->visible.ordered_ns < SEEN_AGAIN_NS)
-		return;
-	s->visible = (struct visible){ a->epoch, a->number, now_ns };
-	order(s, REPLICA_SEEN, a);
-}
-
 static void act(struct shard *s, const struct member_action *a)
 {
 	switch (a->kind) {
@@ -147,7 +134,7 @@ static void act(struct shard *s, const struct member_action *a)
 	case MEMBER_RESOLVE: order(s, REPLICA_RESOLVE, a); break;
 	case MEMBER_BEGUN_BY: order(s, REPLICA_BEGUN_BY, a); break;
 	case MEMBER_SERVE: order(s, REPLICA_SHOW, a); break;
-	case MEMBER_VISIBLE: order_seen(s, a); break;
+	case MEMBER_VISIBLE: order(s, REPLICA_SEEN, a); break;
 	case MEMBER_STOP: serve(s); break;
 	case MEMBER_WORDS: show(s); break;
 	case MEMBER_AWAIT: order(s, REPLICA_AWAIT, a); break;
@@ -363,12 +350,7 @@ static bool is_turning(const struct shard *s)
 	return state == MEMBER_SEALED || state == MEMBER_TAKING || state == MEMBER_LEAVING;
 }
 
-/* What is readable; where there was something to poll it looks, and does not wait. */
-struct readable {
-	bool door, agree;
-};
-
-static struct readable wait_for_something(struct shard *s)
+static void wait_for_something(struct shard *s)
 {
 	int tick_ms = is_turning(s) ? SHARD_TICK_TURN_MS : SHARD_TICK_MS;
 	struct pollfd fds[] = { { .fd = s->wake_fd, .events = POLLIN },
@@ -379,14 +361,13 @@ static struct readable wait_for_something(struct shard *s)
 	eventfd_t value;
 
 	link_port_arm(s->port);
-	bool has = link_port_poll(s->port, shard_clock_ns());
-	if (poll(fds, sizeof fds / sizeof *fds, has ? 0 : tick_ms) <= 0)
-		return (struct readable){ false, false };
+	if (link_port_poll(s->port, shard_clock_ns()) ||
+	    poll(fds, sizeof fds / sizeof *fds, tick_ms) <= 0)
+		return;
 	if (fds[0].revents)
 		eventfd_read(s->wake_fd, &value);
 	if (fds[1].revents)
 		link_port_woken(s->port);
-	return (struct readable){ fds[2].revents, fds[3].revents };
 }
 
 /* All that came until now, however late this thread is. */
@@ -403,14 +384,10 @@ static void hear(struct shard *s)
 
 static void one_round(struct shard *s)
 {
-	struct readable readable = wait_for_something(s);
-
-	if (readable.door)
-		link_door_poll(s->door, shard_clock_ns());
-	else
-		link_door_look_after(s->door, shard_clock_ns());
+	wait_for_something(s);
+	link_door_poll(s->door, shard_clock_ns());
 	hear(s);
-	if (readable.agree && s->keeper.agree)
+	if (s->keeper.agree)
 		agree_poll(s->keeper.agree);
 	note(s);
 	tick(s);
