@@ -125,17 +125,21 @@ static bool is_silent(const struct member *m, const struct member_peer *p, uint6
 	return p->is_gone || member_is_silent(m, p->heard_ns, now_ns);
 }
 
-/* All of the several others went at once. */
-static bool is_alone_too_soon(const struct member *m, const struct config *c, uint64_t now_ns)
+/* All of the several others went at once.  Who hears of anybody, also of a joiner, is not cut off. */
+static bool is_alone_too_soon(const struct member *m, uint64_t now_ns)
 {
 	uint64_t heard_ns = 0;
 
-	if (c->count > 1 || m->known.count < 3)
+	if (m->known.count < 3)
 		return false;
-	for (unsigned i = 0; i < MEMBER_PEERS_MAX; i++)
-		if (m->peers[i].id.name[0] && config_find(&m->known, &m->peers[i].id) >= 0 &&
-		    m->peers[i].heard_ns > heard_ns)
-			heard_ns = m->peers[i].heard_ns;
+	for (unsigned i = 0; i < MEMBER_PEERS_MAX; i++) {
+		const struct member_peer *p = &m->peers[i];
+
+		if (p->id.name[0] && !is_silent(m, p, now_ns))
+			return false;
+		if (p->heard_ns > heard_ns)
+			heard_ns = p->heard_ns;
+	}
 	return !member_is_silent(m, heard_ns + MEMBER_ALONE_NS, now_ns);
 }
 
@@ -156,7 +160,7 @@ static bool without_silent(const struct member *m, uint64_t now_ns, struct confi
 		if (place < 0 || !is_silent(m, &m->peers[place], now_ns))
 			c->set[c->count++] = *id;
 	}
-	return c->count < m->known.count && !is_alone_too_soon(m, c, now_ns);
+	return c->count < m->known.count && !is_alone_too_soon(m, now_ns);
 }
 
 /* ------------------------------------------------------------------ handing */

@@ -365,6 +365,20 @@ static void test_one_of_two_others(void **state)
 	assert_int_equal(wants(MEMBER_WRITE)->config.count, 2);
 }
 
+/* One of two is to leave, and is heard of; the other one is silent: that is nobody's cut. */
+static void test_one_is_removed_one_is_silent(void **state)
+{
+	(void)state;
+	serve();
+	read_config(config(3, 2, LIFE, "bca"));
+	keep_c(MEMBER_SILENCE_NS / MS - 50);
+	assert_true(member_remove(&m, "c"));
+	hear("c", C, (struct member_message){ .kind = MEMBER_PROMISE, .number = m.round.number });
+	tick(100);
+	assert_non_null(wants(MEMBER_WRITE));
+	assert_int_equal(wants(MEMBER_WRITE)->config.count, 1);
+}
+
 /* Its own port is down: it is not the others who are gone. */
 static void test_a_primary_whose_port_is_down(void **state)
 {
@@ -419,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_who_has_sealed_is_left_out),
 		cmocka_unit_test(test_all_others_at_once),
 		cmocka_unit_test(test_one_of_two_others),
+		cmocka_unit_test(test_one_is_removed_one_is_silent),
 		cmocka_unit_test(test_a_primary_whose_port_is_down),
 		cmocka_unit_test(test_a_backup_whose_port_is_down),
 	};
