@@ -128,6 +128,14 @@ kill_member() {
 	check_log "${logs[$1]}"
 }
 
+# stop_members: all of them; others may be started.
+stop_members() {
+	local i
+	for i in "${!pids[@]}"; do kill -TERM "${pids[i]}"; done
+	for i in "${!pids[@]}"; do wait_exit "${pids[i]}"; done
+	addr=() pids=() logs=() names=()
+}
+
 # -------------------------------------------------------------------- three that come and go
 # ask_member N: its figures, for of_member NAME; false: it does not answer.
 ask_member() {
