@@ -11,6 +11,7 @@
  * reply: its connection ends.
  */
 #include "common/clock.h"
+#include "server/store/item/clock.h"
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/context.h"
@@ -99,6 +100,9 @@ void intake_committed(struct worker *w)
 	*w->committed_end = durable_port_take(&w->store.port);
 	while (*w->committed_end)
 		w->committed_end = &(*w->committed_end)->next;
+	if (!w->committed)
+		return;
+	w->tx.clock_ms = store_clock_ms(w->server->store);
 	while (w->committed && w->tx.free) {
 		struct durable_op *op = w->committed;
 		w->committed = op->next;
@@ -106,6 +110,7 @@ void intake_committed(struct worker *w)
 			w->committed_end = &w->committed;
 		request_committed(w, (struct commit *)op);
 	}
+	w->tx.clock_ms = 0;
 }
 
 void intake_received(struct worker *w, const struct ibv_wc *wc, const struct hash *hash)

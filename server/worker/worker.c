@@ -225,7 +225,8 @@ static int wait_batch(struct worker *w)
 	if (!n)
 		sleep_for_event(w);
 	spin_learn(&w->spin, clock_ns() - start);
-	return n;
+	/* Not armed again before what it was woken for is done: that would be woken for, too. */
+	return n ? n : poll_batch(w);
 }
 
 /* Collects what is drained, takes commands, buries. */

@@ -11,7 +11,10 @@ void link_flow_push(struct link_peer *p);
 void link_flow_tell(struct link_peer *p);
 /* The other end took so many in all.  False: so many were never sent. */
 bool link_flow_granted(struct link_peer *p, uint32_t taken);
-void link_flow_sent(struct link_peer *p, enum link_wr kind);
+/* A message or an empty one, of that index, and all before it. */
+void link_flow_sent(struct link_peer *p, enum link_wr kind, unsigned index);
+/* Behind all that was posted, in an error state: its completion comes last. */
+void link_flow_end(struct link_peer *p);
 void link_flow_read(struct link_peer *p, unsigned index, bool is_ok);
 /* The other end has taken nothing for LINK_STALL_NS of what waits. */
 bool link_flow_is_stalled(const struct link_peer *p);

@@ -14,7 +14,10 @@
 #define LINK_EMPTY 2u
 #define LINK_RECEIVES (LINK_CREDITS + LINK_EMPTY)
 #define LINK_EMPTY_POSTED 4u
-#define LINK_SEND_DEPTH (LINK_SENDS + LINK_EMPTY_POSTED + LINK_READS)
+/* One message of so many is signalled: its completion is that of all before it. */
+#define LINK_SIGNAL_EACH 8u
+/* And an empty one more at the end, behind what is not signalled. */
+#define LINK_SEND_DEPTH (LINK_SENDS + LINK_EMPTY_POSTED + 1 + LINK_READS)
 #define LINK_BUFFERS (LINK_RECEIVES + LINK_SENDS)
 
 enum link_state { LINK_ASKING, LINK_PROVING, LINK_UP, LINK_ENDING };
@@ -48,12 +51,12 @@ struct link_peer {
 	bool is_crowded;  /* somebody found no room */
 
 	/* All count up, and wrap around. */
-	uint32_t queued, posted, completed; /* messages to send */
+	uint32_t queued, posted, completed; /* messages to send; completed: as far as is known */
 	uint32_t sent, granted;             /* with empty ones; by the other end */
 	uint32_t taken, told;               /* from it */
 	uint32_t bytes[LINK_SENDS];
 	/* Posted, and not flushed. */
-	unsigned receives, empties, reads;
+	unsigned receives, signalled, empties, reads; /* signalled: messages */
 	uint64_t cookies[LINK_READS];
 	uint32_t reading; /* bits of cookies */
 };
@@ -87,9 +90,10 @@ struct link_door {
 
 enum link_wr { LINK_WR_RECEIVE, LINK_WR_SEND, LINK_WR_EMPTY, LINK_WR_READ };
 
-static inline uint64_t link_wr_id(const struct link_peer *p, enum link_wr kind, unsigned index)
+/* index: of a receive or a READ; of what is sent, how many messages were posted with it. */
+static inline uint64_t link_wr_id(const struct link_peer *p, enum link_wr kind, uint32_t index)
 {
-	return (uint64_t)p->serial << 32 | (uint64_t)kind << 16 | index;
+	return (uint64_t)p->serial << 32 | (uint64_t)kind << 16 | (index & 0xffff);
 }
 
 #endif

@@ -36,9 +36,10 @@ static uint8_t *send_buffer(struct link_peer *p, uint32_t number)
 	return p->memory + (size_t)(LINK_RECEIVES + number % LINK_SENDS) * LINK_BYTES_MAX;
 }
 
+/* For a completion that will come. */
 static bool waits(const struct link_peer *p)
 {
-	return p->queued != p->completed || p->reads;
+	return p->queued != p->posted || p->signalled || p->reads;
 }
 
 /* From now on, if nothing was awaited. */
@@ -65,11 +66,14 @@ void link_peer_send(struct link_peer *p, uint32_t bytes)
 	link_flow_push(p);
 }
 
-static int post(struct link_peer *p, enum link_wr kind, uint32_t number, struct ibv_sge *sge)
+/* messages: that were posted, with this one. */
+static int post(struct link_peer *p, enum link_wr kind, uint32_t messages, struct ibv_sge *sge)
 {
-	struct ibv_send_wr wr = { .wr_id = link_wr_id(p, kind, number % LINK_SENDS),
+	bool is_signalled = kind == LINK_WR_EMPTY || messages % LINK_SIGNAL_EACH == 0;
+	struct ibv_send_wr wr = { .wr_id = link_wr_id(p, kind, messages),
 				  .sg_list = sge, .num_sge = sge ? 1 : 0,
-				  .opcode = IBV_WR_SEND_WITH_IMM, .send_flags = IBV_SEND_SIGNALED,
+				  .opcode = IBV_WR_SEND_WITH_IMM,
+				  .send_flags = is_signalled ? IBV_SEND_SIGNALED : 0,
 				  .imm_data = htonl(p->taken) }, *bad;
 	int rc = ibv_post_send(p->qp, &wr, &bad);
 
@@ -77,6 +81,10 @@ static int post(struct link_peer *p, enum link_wr kind, uint32_t number, struct 
 		link_peer_close(p, "a message could not be posted: %s", strerror(rc));
 		return -1;
 	}
+	if (kind == LINK_WR_EMPTY)
+		p->empties++;
+	else if (is_signalled)
+		p->signalled++;
 	p->told = p->taken;
 	p->sent++;
 	return 0;
@@ -87,7 +95,7 @@ void link_flow_push(struct link_peer *p)
 	while (is_open(p) && p->posted != p->queued && p->sent - p->granted < LINK_CREDITS) {
 		struct ibv_sge sge = { (uintptr_t)send_buffer(p, p->posted),
 				       p->bytes[p->posted % LINK_SENDS], p->mr->lkey };
-		if (post(p, LINK_WR_SEND, p->posted, &sge))
+		if (post(p, LINK_WR_SEND, p->posted + 1, &sge))
 			return;
 		p->posted++;
 	}
@@ -98,7 +106,16 @@ void link_flow_tell(struct link_peer *p)
 	if (!is_open(p) || p->taken - p->told < LINK_CREDITS / 2 ||
 	    p->sent - p->granted >= LINK_RECEIVES || p->empties == LINK_EMPTY_POSTED)
 		return;
-	if (!post(p, LINK_WR_EMPTY, 0, NULL))
+	post(p, LINK_WR_EMPTY, p->posted, NULL);
+}
+
+void link_flow_end(struct link_peer *p)
+{
+	struct ibv_send_wr wr = { .wr_id = link_wr_id(p, LINK_WR_EMPTY, p->posted),
+				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+
+	/* Otherwise LINK_DRAIN_NS ends it. */
+	if (p->completed != p->posted && !ibv_post_send(p->qp, &wr, &bad))
 		p->empties++;
 }
 
@@ -110,13 +127,14 @@ bool link_flow_granted(struct link_peer *p, uint32_t taken)
 	return true;
 }
 
-/* Completions come in order, so the ring's eldest is free. */
-void link_flow_sent(struct link_peer *p, enum link_wr kind)
+/* Completions come in order, so the ring's eldest are free. */
+void link_flow_sent(struct link_peer *p, enum link_wr kind, unsigned index)
 {
+	p->completed += (uint16_t)(index - p->completed);
 	if (kind == LINK_WR_EMPTY)
 		p->empties--;
-	else
-		p->completed++;
+	else if (index % LINK_SIGNAL_EACH == 0)
+		p->signalled--;
 	p->moved_ns = p->port->now_ns;
 }
 
@@ -179,5 +197,6 @@ void link_peer_close(struct link_peer *p, const char *why, ...)
 	p->state = LINK_ENDING;
 	p->since_ns = p->port->now_ns;
 	link_qp_set_error(p->port->options.verbs, p->qp);
+	link_flow_end(p);
 	e->down(e->arg, p, text);
 }

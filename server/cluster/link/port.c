@@ -194,7 +194,7 @@ static void complete(struct link_port *port, const struct ibv_wc *wc)
 	else if (kind == LINK_WR_READ)
 		link_flow_read(p, index, is_ok);
 	else
-		link_flow_sent(p, kind);
+		link_flow_sent(p, kind, index);
 	if (!is_ok)
 		broke(p, wc->status);
 	else if (kind == LINK_WR_RECEIVE && p->state != LINK_ENDING)

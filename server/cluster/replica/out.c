@@ -126,7 +126,7 @@ void replica_finish(struct replica_record *o, bool is_applied)
 	o->is_over = true;
 	o->is_applied = is_applied;
 	o->finished = NULL;
-	*w->finished_end = o;
+	__atomic_store_n(w->finished_end, o, __ATOMIC_RELAXED);
 	w->finished_end = &o->finished;
 	if (is_first && w->replica->inside != w && w->wake)
 		w->wake(w->wake_arg);
@@ -155,9 +155,12 @@ void replica_take_back(struct replica_worker *w)
 {
 	struct replica_record *o, *next;
 
+	/* A hint; whoever is woken sees it. */
+	if (!__atomic_load_n(&w->finished, __ATOMIC_RELAXED))
+		return;
 	replica_enter(w->replica, w);
 	o = w->finished;
-	w->finished = NULL;
+	__atomic_store_n(&w->finished, NULL, __ATOMIC_RELAXED);
 	w->finished_end = &w->finished;
 	for (struct replica_record *i = o; i; i = i->finished)
 		replica_unlist(w, i);
@@ -267,10 +270,10 @@ struct replica_record *replica_items_of(struct replica_worker *w, const struct r
 /* -------------------------------------------------------------------- sending */
 static uint64_t left_ms(const struct store *s, const struct durable_record *d)
 {
-	uint64_t now_ms = store_clock_ms(s);
-
 	if (!d->with.expiry_ms)
 		return 0;
+
+	uint64_t now_ms = store_clock_ms(s);
 	return d->with.expiry_ms > now_ms ? d->with.expiry_ms - now_ms : 1;
 }
 

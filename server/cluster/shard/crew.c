@@ -266,7 +266,8 @@ void crew_flush(struct crew *c)
 
 void crew_copy(struct crew *c)
 {
-	replica_copy(c->replica, shard_clock_ns());
+	if (replica_copies(c->replica))
+		replica_copy(c->replica, shard_clock_ns());
 }
 
 bool crew_waits(const struct crew *c)
