@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * server/cluster/link: who sleeps is woken by what comes, and not by each message that it sent; what
+ * is not signalled is free with a later one, or at the end.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+
+#include "server/cluster/link/impl.h"
+#include "tests/unit/server/cluster/link_kit.h"
+
+#define MOMENT_MS 20
+#define AWAITED_MS 60000
+
+static struct side a, b;
+
+static bool are_up(void *arg)
+{
+	(void)arg;
+	return a.peer && b.peer;
+}
+
+static int setup(void **state)
+{
+	struct link_key key;
+
+	(void)state;
+	kit_later_ns = 0;
+	kit_key(&key);
+	kit_open(&a, "anna", &key, false);
+	kit_open(&b, "bert", &key, true);
+	kit_connect(&a, link_door_addr(b.door), 1);
+	kit_until(&a, &b, are_up, NULL, "two members are up");
+	for (unsigned i = 0; i < 100; i++)
+		kit_poll(&a, &b);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kit_close(&a, &b);
+	return 0;
+}
+
+/* As who sleeps next: armed, and nothing has come meanwhile. */
+static void arm(struct side *s)
+{
+	link_port_arm(s->port);
+	assert_false(link_port_poll(s->port, kit_now_ns()));
+}
+
+static bool is_woken(struct side *s, int timeout_ms)
+{
+	struct pollfd fd = { .fd = s->channel->fd, .events = POLLIN };
+
+	if (poll(&fd, 1, timeout_ms) != 1)
+		return false;
+	link_port_woken(s->port);
+	return true;
+}
+
+static void say(struct link_peer *p)
+{
+	struct link_writer w;
+	void *memory = link_peer_reserve(p);
+
+	assert_non_null(memory);
+	link_begin(&w, memory, LINK_ACKS, 1, 2, 3, 0);
+	link_peer_send(p, link_length(&w));
+}
+
+/* The next one is not signalled. */
+static bool is_behind(const struct link_peer *p)
+{
+	return p->posted % LINK_SIGNAL_EACH && (p->posted + 1) % LINK_SIGNAL_EACH;
+}
+
+static void test_by_a_message(void **state)
+{
+	(void)state;
+	while (!is_behind(a.peer)) {
+		say(a.peer);
+		kit_poll(&a, &b);
+	}
+	arm(&a);
+	arm(&b);
+	say(a.peer);
+	assert_true(is_woken(&b, AWAITED_MS));
+	assert_false(is_woken(&a, MOMENT_MS));
+}
+
+static void test_by_a_later_one(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 100; round++) {
+		unsigned woken = 0;
+		arm(&a);
+		for (unsigned i = 0; i < LINK_SIGNAL_EACH; i++)
+			say(a.peer);
+		woken = is_woken(&a, AWAITED_MS);
+		kit_poll(&a, &b);
+		kit_poll(&a, &b);
+		assert_true(woken);
+		assert_true(a.peer->posted - a.peer->completed < LINK_SIGNAL_EACH);
+	}
+}
+
+/* Who found no room is told when there is some. */
+static void test_by_room(void **state)
+{
+	(void)state;
+	while (link_peer_reserve(a.peer))
+		say(a.peer);
+	link_port_arm(a.port);
+	assert_true(link_port_poll(a.port, kit_now_ns()) || is_woken(&a, AWAITED_MS));
+	while (!a.rooms)
+		kit_poll(&a, &b);
+}
+
+static void test_the_end(void **state)
+{
+	(void)state;
+	for (unsigned each = 0; each < LINK_SIGNAL_EACH && !is_behind(a.peer); each++)
+		say(a.peer);
+	say(a.peer);
+	kit_poll(&a, &b);
+	assert_int_not_equal(a.peer->posted, a.peer->completed);
+	uint64_t since_ns = kit_now_ns();
+	link_peer_close(a.peer, "that is all");
+	while (a.port->count)
+		kit_poll(&a, &b);
+	assert_true(kit_now_ns() - since_ns < LINK_DRAIN_NS / 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		CASE(test_by_a_message),
+		CASE(test_by_a_later_one),
+		CASE(test_by_room),
+		CASE(test_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
