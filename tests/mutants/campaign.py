@@ -2,10 +2,11 @@
 """Runs the tests: first with no mutation on, then each mutant's until one of them fails."""
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 
 from ledger import FOUND
-from run import TIMED_OUT, run_contained
+from run import TIMED_OUT, end_all, run_contained
 
 SKIPPED = 77
 BASE_LIMIT_S = int(os.environ.get("KVD_MUTANTS_LIMIT_S", "600"))
@@ -17,9 +18,9 @@ class OutOfTime(Exception):
 
 
 class Campaign:
-    def __init__(self, tree, ledger, taken, known, globs, end, screen):
+    def __init__(self, tree, ledger, taken, known, given, end, screen):
         self.tree, self.ledger, self.taken, self.known = tree, ledger, taken, known
-        self.end, self.screen = end, screen
+        self.end, self.screen, self.jobs, globs = end, screen, given.jobs, given.tests
         self.tests = [t for t in tree.tests() if not globs or any(fnmatch(t[1], g) for g in globs)]
         self.stamps = {name: tree.stamp((kind, name)) for kind, name in self.tests}
 
@@ -34,16 +35,26 @@ class Campaign:
             raise OutOfTime
         return done
 
+    def each(self, work, of):
+        """As many at once as there are jobs; without what is left, where one of them ends it."""
+        with ThreadPoolExecutor(self.jobs) as at_work:
+            done = [at_work.submit(work, one) for one in of]
+            try:
+                for one in done:
+                    one.result()
+            except BaseException:
+                at_work.shutdown(wait=False, cancel_futures=True)
+                end_all()
+                raise
+
     # With nothing on.
 
     def base(self):
         """How long each test takes, and by which mutations it comes."""
-        for i, test in enumerate(self.tests):
-            if not self.ledger.known_base(test[1], self.stamps[test[1]]):
-                self.screen.going(f"as it is: {i + 1}/{len(self.tests)} {test[1]}")
-                self.base_of(test)
+        self.each(self.base_of, [t for t in self.tests if not self.ledger.known_base(t[1], self.stamps[t[1]])])
 
     def base_of(self, test):
+        self.screen.going(f"as it is: {self.tests.index(test) + 1}/{len(self.tests)} {test[1]}")
         for _ in range(2):
             done = self.run(test, BASE_LIMIT_S, KVD_MUTANTS_REACHED="/tmp/reached")
             if done.status in (0, SKIPPED):
@@ -87,12 +98,13 @@ class Campaign:
             if self.ledger.known_run(site.number, test[1], stamp)["result"] in FOUND:
                 return
 
+    def judge_and_tell(self, site):
+        self.judge(site)
+        self.screen.line(f"{site.number} {site.file} {site.function}: {self.verdict(site)[1]}")
+
     def judge_all(self):
-        for site in self.taken:
-            if site.number in self.known or self.ledger.killer(site.number):
-                continue
-            self.judge(site)
-            self.screen.line(f"{site.number} {site.file} {site.function}: {self.verdict(site)[1]}")
+        self.each(self.judge_and_tell, [site for site in self.taken
+                                        if site.number not in self.known and not self.ledger.killer(site.number)])
 
     def verdict(self, site):
         """(one of report.VERDICTS, and what it is told with)"""

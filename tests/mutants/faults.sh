@@ -80,6 +80,12 @@ says '-sums++;'
 says '+return a != 2;'
 [ "$(grep -c '^# .* 2 tests come by' "$tmp/said")" = 3 ] || fail "the survivors are others"
 ! grep -qzx "$nap" /proc/[0-9]*/cmdline 2>/dev/null || fail "what a test started goes on behind it"
+for part in 1/2 2/2; do
+	look 1 --part $part --report
+	says ' of 6 alive'
+done
+look 2 --part 3/2
+says 'like 1/4'
 ran=$(runs)
 [ "$ran" = 3 ] || fail "the script ran $ran times, not once for each survivor"
 

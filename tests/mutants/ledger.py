@@ -7,13 +7,14 @@
 """
 import json
 import os
+import threading
 
 FOUND = ("failed", "timed out")
 
 
 class Ledger:
     def __init__(self, path, draw, seed, count):
-        self.path, self.base, self.runs = path, {}, {}
+        self.path, self.base, self.runs, self.lock = path, {}, {}, threading.Lock()
         head = {"draw": draw, "seed": seed, "count": count}
         lines = self.read()
         if lines[:1] != [head]:
@@ -44,8 +45,10 @@ class Ledger:
             self.runs.setdefault(line["mutant"], {})[line["test"]] = line
 
     def add(self, **line):
-        self.write(line)
-        self.take(line)
+        """Any thread."""
+        with self.lock:
+            self.write(line)
+            self.take(line)
 
     def known_base(self, test, stamp):
         line = self.base.get(test)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 
@@ -20,6 +21,14 @@ NAMESPACE = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-us
              "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
+LIBC = ctypes.CDLL(None)
+running, ends, lock = set(), threading.Event(), threading.Lock()
+
+
+class Ended(Exception):
+    """Nothing more is to run."""
+
+
 @dataclass
 class Done:
     status: int
@@ -29,7 +38,7 @@ class Done:
 
 
 def die_with_parent():
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def limit():
@@ -39,6 +48,21 @@ def limit():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def kill(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def end_all():
+    """From another thread: what runs, and what would."""
+    with lock:
+        ends.set()
+        for process in running:
+            kill(process)
+
+
 def finish(process, limit_s):
     """Its status; behind it there is nothing left of its namespace or its group."""
     try:
@@ -46,10 +70,9 @@ def finish(process, limit_s):
     except subprocess.TimeoutExpired:
         return TIMED_OUT
     finally:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        with lock:
+            running.discard(process)
+            kill(process)
         process.wait()
 
 
@@ -65,9 +88,15 @@ def run(command, cwd, env, limit_s, before=limit):
     """With what it said last."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=before)
+        with lock:
+            if ends.is_set():
+                raise Ended
+            process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=before)
+            running.add(process)
         status = finish(process, limit_s)
+        if ends.is_set():
+            raise Ended
         seconds = time.monotonic() - start
         out.seek(max(0, out.seek(0, os.SEEK_END) - SAID_BYTES))
         return Done(status, seconds, out.read().decode("utf-8", "replace"), b"")
