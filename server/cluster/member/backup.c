@@ -40,8 +40,17 @@ static void ask(struct member *m, uint64_t now_ns, struct member_actions *action
 {
 	m->asked = member_number(m);
 	m->asked_ns = now_ns;
+	m->asks++;
 	member_send(m, primary(m), &(struct member_message){ .kind = MEMBER_OPEN,
 		    .number = m->asked }, actions);
+}
+
+/* Twice as long each time: of who asks faster than it is answered each answer is too late. */
+static bool is_late(const struct member *m, uint64_t least_ns, uint64_t now_ns)
+{
+	uint64_t ns = m->asks < 2 ? 0 : m->asks > 10 ? MEMBER_ASK_NS_MAX : 1000000ull << (m->asks - 2);
+
+	return now_ns >= m->asked_ns + (ns < least_ns ? least_ns : ns);
 }
 
 /*
@@ -76,7 +85,7 @@ void member_tick_backup(struct member *m, uint64_t now_ns, struct member_actions
 	if (is_to_seal(m, now_ns, actions))
 		member_seal(m, actions);
 	else if (!m->is_ready && !m->resolve_order &&
-		 (!m->asked || now_ns >= m->asked_ns + MEMBER_ASK_NS))
+		 (!m->asked || is_late(m, MEMBER_ASK_NS, now_ns)))
 		ask(m, now_ns, actions);
 }
 
@@ -101,7 +110,7 @@ static void refuse(struct member *m, const struct config_member *to, struct memb
 static void ask_again(struct member *m, uint64_t now_ns, const struct member_message *msg,
 		      struct member_actions *actions)
 {
-	if (!msg->number && m->state == MEMBER_BACKING && m->asked && !m->epoch_order)
+	if (!msg->number && m->state == MEMBER_BACKING && m->asked && !m->epoch_order && is_late(m, 0, now_ns))
 		ask(m, now_ns, actions);
 }
 

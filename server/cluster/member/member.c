@@ -38,7 +38,7 @@ static void be_backup(struct member *m, uint64_t now_ns, struct member_actions *
 	m->ailing_ns = 0;
 	m->heard_ns = now_ns;
 	m->is_gone = false;
-	m->asked = 0;
+	m->asked = m->asks = 0;
 	m->is_ready = false;
 	m->seal_order = m->resolve_order = 0;
 	m->epoch_order = member_order(m, MEMBER_EPOCH, MEMBER_BACKUP, actions);
@@ -182,17 +182,23 @@ void member_connected(struct member *m, const char *name)
 		m->asked = 0;
 }
 
+void member_lost(struct member *m, const char *name)
+{
+	if (!m->known.count || strcmp(m->known.set[0].name, name) != 0)
+		return;
+	/* What it said last may be lost: it asks again. */
+	m->is_ready = false;
+	m->asked = 0;
+}
+
 void member_gone(struct member *m, const char *name)
 {
 	for (unsigned i = 0; i < MEMBER_PEERS_MAX; i++)
 		if (!strcmp(m->peers[i].id.name, name))
 			m->peers[i].is_gone = true;
-	if (m->known.count && !strcmp(m->known.set[0].name, name)) {
+	if (m->known.count && !strcmp(m->known.set[0].name, name))
 		m->is_gone = true;
-		/* What it said last may be lost: it asks again. */
-		m->is_ready = false;
-		m->asked = 0;
-	}
+	member_lost(m, name);
 }
 
 void member_tick(struct member *m, uint64_t now_ns, uint64_t visible,

@@ -53,7 +53,8 @@ void member_cut(struct member *m, bool is_cut, uint64_t now_ns);
  * takes nobody for gone whose message lies there.
  */
 void member_polled(struct member *m, uint64_t polled_ns);
-/* The connection to that one is broken. */
+/* One of several connections to that one is broken, or the only one. */
+void member_lost(struct member *m, const char *name);
 void member_gone(struct member *m, const char *name);
 void member_obeyed(struct member *m, uint64_t order, uint64_t now_ns,
 		   struct member_actions *actions);

@@ -223,6 +223,12 @@ void member_tick_primary(struct member *m, uint64_t now_ns, uint64_t visible,
 	}
 }
 
+/* Of one life: over another connection a question may come later than the next one. */
+static bool is_older(uint64_t number, uint64_t than)
+{
+	return than && than - number - 1 < UINT32_MAX;
+}
+
 void member_heard_primary(struct member *m, uint64_t now_ns, const char *from,
 			  const struct member_message *msg, struct member_actions *actions)
 {
@@ -246,7 +252,7 @@ void member_heard_primary(struct member *m, uint64_t now_ns, const char *from,
 			member_show_words(m, actions);
 	} else if (msg->kind == MEMBER_OPEN) {
 		/* Before its workers have obeyed it does not know itself; it is asked again. */
-		if (m->epoch_order)
+		if (m->epoch_order || is_older(msg->number, p->question))
 			return;
 		p->question = msg->number;
 		member_send(m, &p->id, &(struct member_message){ .kind = MEMBER_BEGIN,

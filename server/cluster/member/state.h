@@ -15,7 +15,8 @@
 #define MEMBER_ALONE_NS 300000000ull
 #define MEMBER_CONNECT_NS 1000000000ull /* to connect at first */
 #define MEMBER_RETRY_NS 50000000ull    /* between writes of unknown outcome */
-#define MEMBER_ASK_NS 10000000ull      /* between questions */
+#define MEMBER_ASK_NS 10000000ull      /* between questions, at first */
+#define MEMBER_ASK_NS_MAX 500000000ull /* and later on: an answer may take long */
 #define MEMBER_JOIN_NS 1000000000ull   /* a joiner without a heartbeat gives up */
 /* Before one that was unfit is copied to again: at first, and at most. */
 #define MEMBER_HEAL_NS 3000000000ull
@@ -63,6 +64,7 @@ struct member {
 	uint64_t heard_ns; /* its primary */
 	bool is_gone;      /* the connection to it is broken */
 	uint64_t asked, asked_ns; /* the latest question, OPEN, until it is answered; 0: none */
+	unsigned asks;     /* of this epoch; an answer to an earlier one is none */
 	uint64_t begun;    /* the one whose answer is followed */
 	bool is_ready;     /* it said BEGUN */
 	bool is_next;      /* its primary is about to hand over to it */

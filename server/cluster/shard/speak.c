@@ -40,7 +40,11 @@ static void down(void *arg, struct link_peer *p, const char *why)
 			s->peers[i] = NULL;
 	if (link_peer_is_asker(p))
 		lanes_are(s, p, LANE_NONE);
-	if (link_peer_name(p)[0] && !shard_peer(s, link_peer_name(p)))
+	if (!link_peer_name(p)[0])
+		return;
+	if (shard_peer(s, link_peer_name(p)))
+		member_lost(&s->member, link_peer_name(p));
+	else
 		member_gone(&s->member, link_peer_name(p));
 }
 

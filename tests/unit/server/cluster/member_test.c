@@ -288,6 +288,71 @@ static void test_asked_too_early(void **state)
 	assert_non_null(sends(MEMBER_OPEN, "a"));
 }
 
+/* Two connections: what is asked over one comes later than what is asked next over the other. */
+static void test_a_late_question(void **state)
+{
+	(void)state;
+	take_over();
+	obey(m.epoch_order);
+	settled();
+	hear("c", C, (struct member_message){ .kind = MEMBER_OPEN, .number = 80 });
+	assert_int_equal(sends(MEMBER_BEGIN, "c")->number, 80);
+	hear("c", C, (struct member_message){ .kind = MEMBER_OPEN, .number = 79 });
+	assert_null(sends(MEMBER_BEGIN, "c"));
+	hear("c", C, (struct member_message){ .kind = MEMBER_OPEN, .number = 80 }); /* its next part */
+	assert_int_equal(sends(MEMBER_BEGIN, "c")->number, 80);
+	hear("c", C, (struct member_message){ .kind = MEMBER_BEGUN, .number = 80 });
+	assert_non_null(wants(MEMBER_BEGUN_BY));
+	/* Another life counts from elsewhere on. */
+	hear("c", C, (struct member_message){ .kind = MEMBER_OPEN, .number = 80 - (1ull << 62) });
+	assert_non_null(sends(MEMBER_BEGIN, "c"));
+}
+
+/* One of two connections with the primary ends: what it was told last may be lost with it. */
+static void test_one_of_two_connections(void **state)
+{
+	uint64_t asked;
+
+	(void)state;
+	back();
+	asked = sends(MEMBER_OPEN, "a")->number;
+	hear("a", A, (struct member_message){ .kind = MEMBER_BEGIN, .number = asked });
+	obey(m.resolve_order);
+	assert_int_equal(sends(MEMBER_BEGUN, "a")->number, asked);
+	tick(MEMBER_ASK_NS / MS);
+	assert_null(sends(MEMBER_OPEN, "a"));
+	member_lost(&m, "c");
+	tick(1);
+	assert_null(sends(MEMBER_OPEN, "a"));
+	member_lost(&m, "a");
+	tick(1);
+	assert_non_null(sends(MEMBER_OPEN, "a"));
+	assert_int_equal(m.state, MEMBER_BACKING);
+}
+
+/* Answers take longer than from one question to the next: that gets longer, or all came too late. */
+static void test_patience(void **state)
+{
+	unsigned asked = 0;
+
+	(void)state;
+	back();
+	member_expect(&m, now);
+	for (unsigned ms = 0; ms < 900; ms++) {
+		hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT });
+		asked += sends(MEMBER_OPEN, "a") != NULL;
+		tick(1);
+		asked += sends(MEMBER_OPEN, "a") != NULL;
+	}
+	assert_in_range(asked, 5, 12);
+	/* In the next epoch, too, the second one comes at once. */
+	read_config(config(2, 1, 1, "abc"));
+	obey(m.epoch_order);
+	assert_non_null(sends(MEMBER_OPEN, "a"));
+	hear("a", A, (struct member_message){ .kind = MEMBER_HEARTBEAT });
+	assert_non_null(sends(MEMBER_OPEN, "a"));
+}
+
 /* By command: the next configuration says who, and has the others. */
 static void test_remove(void **state)
 {
@@ -428,6 +493,9 @@ int main(void)
 		cmocka_unit_test(test_promote),
 		cmocka_unit_test(test_next),
 		cmocka_unit_test(test_asked_too_early),
+		cmocka_unit_test(test_a_late_question),
+		cmocka_unit_test(test_one_of_two_connections),
+		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_remove),
 		cmocka_unit_test(test_force),
 		cmocka_unit_test(test_who_has_sealed_is_left_out),

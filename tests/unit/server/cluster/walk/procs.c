@@ -71,17 +71,19 @@ struct letter *next_letter(struct letters *l)
 	return letter;
 }
 
-static void lose(struct letters *l, unsigned from, bool is_all)
+/* Of generations below that. */
+static void lose(struct letters *l, unsigned from, unsigned below)
 {
 	for (struct letter **at = &l->first; *at;) {
 		struct letter *letter = *at;
 
 		/* What has arrived already is looked at later, behind what a new one brings. */
-		if (letter->from == from && (is_all || chance(500))) {
+		if (letter->from == from && letter->generation < below && chance(500)) {
 			*at = letter->next;
 			letter_free(letter);
 		} else {
-			letter->is_late = letter->is_late || letter->from == from;
+			letter->is_late = letter->is_late ||
+					  (letter->from == from && letter->generation < below);
 			at = &letter->next;
 		}
 	}
@@ -101,14 +103,29 @@ void procs_break(unsigned a, unsigned b, bool is_workers)
 
 		if (!p->is_up)
 			continue;
-		lose(&p->worker_inbox, from, false);
+		lose(&p->worker_inbox, from, ~0u);
 		if (is_workers) {
 			worker_resend(p);
 			continue;
 		}
 		p->is_broken[from] = true;
-		lose(&p->inbox, from, false);
+		lose(&p->inbox, from, ~0u);
 	}
+}
+
+void procs_double(unsigned a, unsigned b)
+{
+	w.seen.doubles++;
+	w.generation[a][b]++;
+	w.generation[b][a]++;
+	w.procs[a].is_doubled[b] = w.procs[b].is_doubled[a] = true;
+}
+
+void procs_single(unsigned a, unsigned b)
+{
+	lose(&w.procs[a].inbox, b, w.generation[b][a]);
+	lose(&w.procs[b].inbox, a, w.generation[a][b]);
+	w.procs[a].is_single[b] = w.procs[b].is_single[a] = true;
 }
 
 /* --------------------------------------------------------------------- the register */
@@ -312,6 +329,21 @@ static void what_users_want(struct proc *p)
 		member_promote(&p->member, name, clock_of(p));
 }
 
+static void hear_of_connections(struct proc *p, unsigned with)
+{
+	const char name[2] = { (char)('a' + with), 0 };
+
+	if (p->is_doubled[with])
+		member_connected(&p->member, name);
+	if (p->is_single[with])
+		member_lost(&p->member, name);
+	if (p->is_broken[with]) {
+		member_gone(&p->member, name);
+		worker_resend(p);
+	}
+	p->is_doubled[with] = p->is_single[with] = p->is_broken[with] = false;
+}
+
 void proc_turn(struct proc *p)
 {
 	static struct member_actions actions;
@@ -322,13 +354,7 @@ void proc_turn(struct proc *p)
 	go_on(p);
 	actions.count = 0;
 	for (unsigned i = 0; i < MEMBERS; i++)
-		if (p->is_broken[i]) {
-			const char name[2] = { (char)('a' + i), 0 };
-
-			p->is_broken[i] = false;
-			member_gone(&p->member, name);
-			worker_resend(p);
-		}
+		hear_of_connections(p, i);
 	if (w.now_ns >= p->away_ns) {
 		keeper_tick(&p->keeper);
 		agree_poll(p->keeper.agree);
@@ -424,6 +450,35 @@ void proc_stop(struct proc *p, bool is_wiped)
 		if (i != p->index)
 			procs_break(i, p->index, false);
 	memset(p->is_broken, 0, sizeof p->is_broken);
+	memset(p->is_doubled, 0, sizeof p->is_doubled);
+	memset(p->is_single, 0, sizeof p->is_single);
+}
+
+/* Nobody of the set may go on: each lacks a change, or lost all, as with a write that came late. */
+static bool is_lame(const struct config *c)
+{
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct proc *p = &w.procs[c->set[i].name[0] - 'a'];
+
+		if (p->incarnation == c->set[i].incarnation && !p->member.is_unfit)
+			return false;
+	}
+	return true;
+}
+
+bool procs_are_well(void)
+{
+	const struct config *c = config_now();
+	const struct member *m = &w.procs[c->set[0].name[0] - 'a'].member;
+
+	if (is_lame(c))
+		return true;
+	if (m->state != MEMBER_SERVING || m->known.epoch != c->epoch)
+		return false;
+	for (unsigned i = 0; i < MEMBER_PEERS_MAX; i++)
+		if (m->peers[i].id.name[0] && (int)i != m->joiner && !m->peers[i].is_begun)
+			return false;
+	return true;
 }
 
 static void on_created(void *arg, const struct agree_answer *a)

@@ -102,7 +102,8 @@ struct proc {
 	unsigned todo_next;
 	uint64_t away_ns; /* does not hear of the agreement until then */
 	struct letters inbox, worker_inbox;
-	bool is_broken[MEMBERS]; /* connections, not told yet */
+	/* Connections, not told yet: the only one ended, there is a second one, one of two ended. */
+	bool is_broken[MEMBERS], is_doubled[MEMBERS], is_single[MEMBERS];
 	struct note *notes, **notes_end;
 
 	/* The worker's */
@@ -127,7 +128,7 @@ struct proc {
 };
 
 struct seen {
-	unsigned steps, epochs, take_overs, hand_overs, joins, drops, restarts, failures, wipes, freezes, breaks;
+	unsigned steps, epochs, take_overs, hand_overs, joins, drops, restarts, failures, wipes, freezes, breaks, doubles;
 	unsigned late_writes, changes, transactions, gets, gets_by_message, no_lease, refused, denied;
 	unsigned locks, locked_changes, resolved_drops, resolved_applies, at_once, told;
 };
@@ -165,11 +166,16 @@ void proc_stop(struct proc *p, bool is_wiped);
 void proc_start(struct proc *p);
 /* The connections of two members; or of their workers only, which they notice later. */
 void procs_break(unsigned a, unsigned b, bool is_workers);
+/* Both connected at once: what comes over two connections is in no order.  One of them ends. */
+void procs_double(unsigned a, unsigned b);
+void procs_single(unsigned a, unsigned b);
 void proc_fail(struct proc *p); /* its disk, until it starts again */
 struct letter *post(struct proc *from, unsigned to, bool is_worker);
 struct letter *next_letter(struct letters *l);
 void letter_free(struct letter *l);
 const struct config *config_now(void);
+/* The primary of the present epoch serves, and all of the set take what it sends. */
+bool procs_are_well(void);
 
 /* --------------------------------------------------------------------------- worker.c */
 void worker_turn(struct proc *p);

@@ -13,6 +13,7 @@
 #include "tests/unit/server/cluster/walk/walk.h"
 
 #define CLIENT_TURNS 3 /* leases are short */
+#define CALM_STEPS 100000u /* 20 s */
 
 struct walk w;
 
@@ -113,7 +114,7 @@ static void fault(struct proc *p)
 		}
 		return;
 	}
-	switch (draw(14)) {
+	switch (draw(16)) {
 	case 0: stop(p); break;
 	case 13:
 		if (chance(200))
@@ -121,6 +122,8 @@ static void fault(struct proc *p)
 		break;
 	case 1: procs_break(p->index, (p->index + 1) % MEMBERS, false); break;
 	case 12: procs_break(p->index, (p->index + 1) % MEMBERS, true); break;
+	case 14: procs_double(p->index, (p->index + 1) % MEMBERS); break;
+	case 15: procs_single(p->index, (p->index + 1) % MEMBERS); break;
 	case 2: p->away_ns = w.now_ns + some_time(); break;
 	case 3:
 	case 4:
@@ -130,6 +133,37 @@ static void fault(struct proc *p)
 }
 
 /* --------------------------------------------------------------------------- walks */
+static void go_on(void)
+{
+	if (chance(450))
+		proc_turn(&w.procs[draw(MEMBERS)]);
+	else if (chance(600))
+		worker_turn(&w.procs[draw(MEMBERS)]);
+	else
+		for (unsigned i = 0; i < CLIENT_TURNS; i++)
+			client_turn();
+}
+
+/* Everybody is back, and nothing fails any more: it does not stand still for ever. */
+static void end_well(void)
+{
+	for (unsigned i = 0; i < MEMBERS; i++) {
+		struct proc *p = &w.procs[i];
+
+		p->frozen_ns = p->worker_frozen_ns = p->away_ns = 0;
+		if (!p->is_up)
+			proc_start(p);
+	}
+	for (unsigned i = 0; !procs_are_well(); i++) {
+		HOLDS(i < CALM_STEPS, "-", "it stands still: nobody serves, or one of the set does not begin");
+		w.now_ns += draw(400000);
+		w.step++;
+		agree_register_carry_out(w.reg);
+		go_on();
+		judge();
+	}
+}
+
 static void walk(uint64_t seed)
 {
 	w.seed = w.random = seed;
@@ -152,15 +186,11 @@ static void walk(uint64_t seed)
 		}
 		if (chance(w.faults))
 			fault(&w.procs[draw(MEMBERS)]);
-		else if (chance(450))
-			proc_turn(&w.procs[draw(MEMBERS)]);
-		else if (chance(600))
-			worker_turn(&w.procs[draw(MEMBERS)]);
 		else
-			for (unsigned i = 0; i < CLIENT_TURNS; i++)
-				client_turn();
+			go_on();
 		judge();
 	}
+	end_well();
 	procs_end();
 }
 
@@ -178,7 +208,8 @@ static bool has_seen(void)
 	return say("epochs", s->epochs) & say("fail-overs", s->take_overs) &
 	       say("hand-overs", s->hand_overs) & say("joins", s->joins) & say("drops", s->drops) &
 	       say("restarts", s->restarts) & say("failed disks", s->failures) & say("emptied", s->wipes) & say("freezes", s->freezes) &
-	       say("broken connections", s->breaks) & say("lost or late writes", s->late_writes) &
+	       say("broken connections", s->breaks) & say("second connections", s->doubles) &
+	       say("lost or late writes", s->late_writes) &
 	       say("changes", s->changes) & say("transactions", s->transactions) &
 	       say("READs that count", s->gets) & say("READs without lease", s->no_lease) &
 	       say("GETs by message", s->gets_by_message) & say("leases told", s->told) &

@@ -428,7 +428,7 @@ void worker_turn(struct proc *p)
 		p->holding = 0;
 		p->is_held = true;
 	}
-	if (p->records.role == RECORDS_PRIMARY && !p->records.is_shown && !p->orders &&
+	if (p->records.role == RECORDS_PRIMARY && p->member.state == MEMBER_TAKING && !p->orders &&
 	    !p->notes && records_is_settled(&p->records))
 		worker_note(p, NOTE_SETTLED, p->records.epoch);
 }
