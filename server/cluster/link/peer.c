@@ -123,6 +123,8 @@ bool link_flow_granted(struct link_peer *p, uint32_t taken)
 {
 	if (taken - p->granted > p->sent - p->granted)
 		return false;
+	if (p->granted != taken)
+		p->moved_ns = p->port->now_ns;
 	p->granted = taken;
 	return true;
 }

@@ -45,10 +45,10 @@ static void ask(struct member *m, uint64_t now_ns, struct member_actions *action
 		    .number = m->asked }, actions);
 }
 
-/* Twice as long each time: of who asks faster than it is answered each answer is too late. */
+/* After some times twice as long each: of who asks faster than it is answered each answer is too late. */
 static bool is_late(const struct member *m, uint64_t least_ns, uint64_t now_ns)
 {
-	uint64_t ns = m->asks < 2 ? 0 : m->asks > 10 ? MEMBER_ASK_NS_MAX : 1000000ull << (m->asks - 2);
+	uint64_t ns = m->asks < 4 ? 0 : m->asks > 12 ? MEMBER_ASK_NS_MAX : 1000000ull << (m->asks - 4);
 
 	return now_ns >= m->asked_ns + (ns < least_ns ? least_ns : ns);
 }

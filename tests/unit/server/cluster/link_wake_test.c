@@ -123,6 +123,28 @@ static void test_by_room(void **state)
 		kit_poll(&a, &b);
 }
 
+/* It is no frozen one, though what leaves for that is not signalled for long. */
+static void test_one_at_a_time(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 100 && a.peer->posted == a.peer->queued; i++) {
+		while (link_peer_reserve(a.peer))
+			say(a.peer);
+		link_port_poll(a.port, kit_now_ns());
+	}
+	assert_int_not_equal(a.peer->posted, a.peer->queued);
+	for (unsigned i = 0; i < 2 * LINK_SIGNAL_EACH; i++) {
+		uint32_t posted = a.peer->posted;
+
+		kit_later_ns += LINK_STALL_NS / 4 * 3;
+		b.peer->taken++;
+		say(b.peer);
+		while (!a.downs && a.peer->posted == posted)
+			link_port_poll(a.port, kit_now_ns());
+		assert_int_equal(a.downs, 0);
+	}
+}
+
 static void test_the_end(void **state)
 {
 	(void)state;
@@ -145,6 +167,7 @@ int main(void)
 		CASE(test_by_a_message),
 		CASE(test_by_a_later_one),
 		CASE(test_by_room),
+		CASE(test_one_at_a_time),
 		CASE(test_the_end),
 	};
 
