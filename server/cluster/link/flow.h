@@ -13,8 +13,6 @@ void link_flow_tell(struct link_peer *p);
 bool link_flow_granted(struct link_peer *p, uint32_t taken);
 /* A message or an empty one, of that index, and all before it. */
 void link_flow_sent(struct link_peer *p, enum link_wr kind, unsigned index);
-/* Behind all that was posted, in an error state: its completion comes last. */
-void link_flow_end(struct link_peer *p);
 void link_flow_read(struct link_peer *p, unsigned index, bool is_ok);
 /* The other end has taken nothing for LINK_STALL_NS of what waits. */
 bool link_flow_is_stalled(const struct link_peer *p);

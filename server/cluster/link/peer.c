@@ -109,7 +109,8 @@ void link_flow_tell(struct link_peer *p)
 	post(p, LINK_WR_EMPTY, p->posted, NULL);
 }
 
-void link_flow_end(struct link_peer *p)
+/* Behind all that was posted, in an error state: its completion comes last. */
+static void post_last(struct link_peer *p)
 {
 	struct ibv_send_wr wr = { .wr_id = link_wr_id(p, LINK_WR_EMPTY, p->posted),
 				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
@@ -199,6 +200,6 @@ void link_peer_close(struct link_peer *p, const char *why, ...)
 	p->state = LINK_ENDING;
 	p->since_ns = p->port->now_ns;
 	link_qp_set_error(p->port->options.verbs, p->qp);
-	link_flow_end(p);
+	post_last(p);
 	e->down(e->arg, p, text);
 }
