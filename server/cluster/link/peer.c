@@ -36,7 +36,7 @@ static uint8_t *send_buffer(struct link_peer *p, uint32_t number)
 	return p->memory + (size_t)(LINK_RECEIVES + number % LINK_SENDS) * LINK_BYTES_MAX;
 }
 
-/* For a completion that will come. */
+/* For credits, or a completion that will come. */
 static bool waits(const struct link_peer *p)
 {
 	return p->queued != p->posted || p->signalled || p->reads;

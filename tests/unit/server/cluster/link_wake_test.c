@@ -99,16 +99,20 @@ static void test_by_a_later_one(void **state)
 {
 	(void)state;
 	for (unsigned round = 0; round < 100; round++) {
-		unsigned woken = 0;
 		arm(&a);
 		for (unsigned i = 0; i < LINK_SIGNAL_EACH; i++)
 			say(a.peer);
-		woken = is_woken(&a, AWAITED_MS);
+		assert_true(is_woken(&a, AWAITED_MS));
 		kit_poll(&a, &b);
 		kit_poll(&a, &b);
-		assert_true(woken);
 		assert_true(a.peer->posted - a.peer->completed < LINK_SIGNAL_EACH);
 	}
+}
+
+static bool has_room(void *arg)
+{
+	(void)arg;
+	return a.rooms > 0;
 }
 
 /* Who found no room is told when there is some. */
@@ -119,8 +123,13 @@ static void test_by_room(void **state)
 		say(a.peer);
 	link_port_arm(a.port);
 	assert_true(link_port_poll(a.port, kit_now_ns()) || is_woken(&a, AWAITED_MS));
-	while (!a.rooms)
-		kit_poll(&a, &b);
+	kit_until(&a, &b, has_room, NULL, "it is told of room");
+}
+
+/* Or it was given up. */
+static bool has_posted_since(void *arg)
+{
+	return a.downs || a.peer->posted != *(uint32_t *)arg;
 }
 
 /* It is no frozen one, though what leaves for that is not signalled for long. */
@@ -139,10 +148,15 @@ static void test_one_at_a_time(void **state)
 		kit_later_ns += LINK_STALL_NS / 4 * 3;
 		b.peer->taken++;
 		say(b.peer);
-		while (!a.downs && a.peer->posted == posted)
-			link_port_poll(a.port, kit_now_ns());
+		kit_until(&a, NULL, has_posted_since, &posted, "one more leaves");
 		assert_int_equal(a.downs, 0);
 	}
+}
+
+static bool is_drained(void *arg)
+{
+	(void)arg;
+	return !a.port->count;
 }
 
 static void test_the_end(void **state)
@@ -155,8 +169,7 @@ static void test_the_end(void **state)
 	assert_int_not_equal(a.peer->posted, a.peer->completed);
 	uint64_t since_ns = kit_now_ns();
 	link_peer_close(a.peer, "that is all");
-	while (a.port->count)
-		kit_poll(&a, &b);
+	kit_until(&a, &b, is_drained, NULL, "its queue pair goes");
 	assert_true(kit_now_ns() - since_ns < LINK_DRAIN_NS / 2);
 }
 
