@@ -70,16 +70,16 @@ static int accept_end(struct peer *p, const struct rawend_hello *hello,
 	};
 	struct rawend_welcome welcome = { .magic = RAWEND_MAGIC };
 	struct rdma_conn_param param;
-	uint8_t peer_rd;
+	struct link_depths depths;
 
 	if (rawend_make(e, &config, err) < 0)
 		return -1;
-	peer_rd = asked->initiator_depth < e->rd_atom ? asked->initiator_depth : e->rd_atom;
-	if (rawend_ready(e, peer_rd, err) < 0)
+	depths = link_depths(asked, e->rd_atom);
+	if (rawend_ready(e, depths.answers, err) < 0)
 		return -1;
 	welcome.addr = (uintptr_t)e->memory;
 	welcome.rkey = e->mr->rkey;
-	link_conn_param(&param, e->qp, &welcome, sizeof welcome, e->rd_atom, peer_rd);
+	link_conn_param(&param, e->qp, &welcome, sizeof welcome, depths.issues, depths.answers);
 	if (e->verbs->accept(e->id, &param) != 0)
 		return err_set_errno(err, -1, errno, "accepting a connection");
 	return 0;

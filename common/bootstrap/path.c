@@ -194,11 +194,13 @@ int bootstrap_path_attr(const struct bootstrap_path *p, const struct wire_bootst
 	case IBV_QPS_RTR:
 		to_rtr(p, peer, attr);
 		*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			IBV_QP_RQ_PSN;
+			IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC;
+		attr->max_dest_rd_atomic = peer->initiator_depth;
 		return 0;
 	case IBV_QPS_RTS:
 		attr->sq_psn = p->psn;
-		*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+		attr->max_rd_atomic = peer->responder_resources;
+		*mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 		return 0;
 	default:
 		errno = EINVAL;

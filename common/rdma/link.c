@@ -42,6 +42,18 @@ int link_query(const struct verbs *v, struct ibv_context *ctx, uint8_t port,
 	return 0;
 }
 
+static uint8_t least(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+/* An event tells of this end: it answers what the other issues. */
+struct link_depths link_depths(const struct rdma_conn_param *asked, uint8_t most)
+{
+	return (struct link_depths){ .issues = least(asked->initiator_depth, most),
+				     .answers = least(asked->responder_resources, most) };
+}
+
 struct ibv_qp *link_qp_new(const struct verbs *v, const struct link_config *config,
 			   uint32_t *inline_bytes, struct err *err)
 {
@@ -132,7 +144,9 @@ int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv
 	if (attr_for(v, id, IBV_QPS_RTR, &attr, &mask, "RTR", err))
 		return -1;
 	attr.min_rnr_timer = RNR_TIMER;
-	attr.max_dest_rd_atomic = peer_rd_atom;
+	attr.max_dest_rd_atomic = mask & IBV_QP_MAX_DEST_RD_ATOMIC
+					  ? least(attr.max_dest_rd_atomic, peer_rd_atom)
+					  : peer_rd_atom;
 	attr.qp_access_flags = (unsigned)access;
 	attr.ah_attr.sl = or_else(t->service_level, attr.ah_attr.sl);
 	attr.ah_attr.grh.traffic_class = or_else(t->traffic_class, attr.ah_attr.grh.traffic_class);
@@ -144,7 +158,8 @@ int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv
 	attr.timeout = or_else(t->ack_timeout, ACK_TIMEOUT);
 	attr.retry_cnt = or_else(t->retries, RETRY_COUNT);
 	attr.rnr_retry = RNR_RETRY;
-	attr.max_rd_atomic = rd_atom;
+	attr.max_rd_atomic = mask & IBV_QP_MAX_QP_RD_ATOMIC ? least(attr.max_rd_atomic, rd_atom)
+							    : rd_atom;
 	attr.qp_access_flags = (unsigned)access;
 	mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
 		IBV_QP_ACCESS_FLAGS;

@@ -38,6 +38,15 @@ struct link_limits {
 	bool atomics;
 };
 
+/* READs and atomics under way at once: those that this end issues, those that it answers. */
+struct link_depths {
+	uint8_t issues;
+	uint8_t answers;
+};
+
+/* What both ends can do, at who is asked for a connection: `asked` is of the event, `most` of this end. */
+struct link_depths link_depths(const struct rdma_conn_param *asked, uint8_t most);
+
 int link_query(const struct verbs *v, struct ibv_context *ctx, uint8_t port,
 	       struct link_limits *limits, struct err *err);
 
@@ -48,7 +57,9 @@ struct ibv_qp *link_qp_new(const struct verbs *v, const struct link_config *conf
 /* The transitions; access: IBV_ACCESS_REMOTE_*.  0, or -1 after setting err. */
 int link_qp_init(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
 		 struct err *err);
-/* `tuning`: NULL, or what the user wants of the device's queue pairs. */
+/* `rd_atom`, `peer_rd_atom`: what this end can issue and answer; the queue pair does no more than the
+ * other end told the connection manager.
+ * `tuning`: NULL, or what the user wants of the device's queue pairs. */
 int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
 			uint8_t rd_atom, uint8_t peer_rd_atom, const struct device_tuning *tuning,
 			struct err *err);

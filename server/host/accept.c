@@ -33,6 +33,7 @@
 #include "server/worker/rx.h"
 #include "server/worker/worker.h"
 
+#define RD_ATOM_MAX 16 /* READs of long values under way at once, a connection */
 #define WAIT_NS_MAX 3000000000ull /* as long as ending one takes at the most: drain.c */
 
 static void refuse(struct server *s, struct rdma_cm_id *id, enum wire_refusal why,
@@ -95,7 +96,7 @@ static struct worker *choose_worker(const struct server *s, const struct rail *r
 }
 
 static int new_qp(struct conn *c, const struct rail *r, const struct worker_queues *w,
-		  uint8_t peer_rd_atom, struct err *err)
+		  const struct link_depths *depths, struct err *err)
 {
 	struct server *s = c->server;
 	struct sendq *q = &c->sendq;
@@ -110,12 +111,11 @@ static int new_qp(struct conn *c, const struct rail *r, const struct worker_queu
 		.inline_bytes = 256,
 	};
 
-	c->rd_atom = r->limits.rd_atom < 16 ? r->limits.rd_atom : 16;
 	c->qp = link_qp_new(s->verbs, &config, &q->inline_bytes, err);
 	if (!c->qp)
 		return -1;
 	if (link_qp_init(s->verbs, c->id, c->qp, 0, err) ||
-	    link_qp_ready_tuned(s->verbs, c->id, c->qp, 0, c->rd_atom, peer_rd_atom,
+	    link_qp_ready_tuned(s->verbs, c->id, c->qp, 0, depths->issues, depths->answers,
 				&s->device.tuning, err)) {
 		s->verbs->destroy_qp(c->qp);
 		return -1;
@@ -192,10 +192,11 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	}
 	const struct worker_queues *queues = worker_queues(w);
 	struct conn *c = new_conn(s, w, id, request);
-	uint8_t peer = asked->initiator_depth < r->limits.rd_atom ? asked->initiator_depth
-								  : r->limits.rd_atom;
+	struct link_depths depths = link_depths(asked, r->limits.rd_atom);
 
-	if (!c || new_qp(c, r, queues, peer, &err)) {
+	if (depths.issues > RD_ATOM_MAX)
+		depths.issues = RD_ATOM_MAX;
+	if (!c || new_qp(c, r, queues, &depths, &err)) {
 		log_limited(LOG_LEVEL_ERROR, "no connection for a peer", "no connection for %s: %s",
 			    c ? c->peer.text : "a peer", err.text);
 		if (c)
@@ -204,8 +205,6 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 		refuse(s, id, WIRE_REFUSED_RESOURCES, 0);
 		return;
 	}
-	if (asked->responder_resources < c->rd_atom)
-		c->rd_atom = asked->responder_resources;
 	c->handshake.client_qpn = asked->qp_num;
 	c->handshake.server_qpn = c->qp->qp_num;
 	memcpy(answer.nonce, c->handshake.server_nonce, sizeof answer.nonce);
@@ -215,7 +214,7 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	c->set->load++;
 	c->set->places += c->depth;
 	commands_post(c->commands, &(struct command){ .kind = CMD_ADOPT, .conn = c });
-	link_conn_param(&param, c->qp, &answer, sizeof answer, c->rd_atom, peer);
+	link_conn_param(&param, c->qp, &answer, sizeof answer, depths.issues, depths.answers);
 	if (s->verbs->accept(id, &param)) {
 		log_limited(LOG_LEVEL_ERROR, "accepting failed", "accepting %s failed: %s",
 			    c->peer.text, strerror(errno));

@@ -31,7 +31,6 @@ struct conn {
 	uint64_t number; /* of all that arrived: for the log */
 	uint32_t credits;
 	uint32_t depth; /* of its send queue: places in the completion queue that it may need */
-	uint8_t rd_atom;
 	uint64_t since_ns;
 	struct conn *next; /* of the list that it is in */
 	struct conn *all_next, **all_prev; /* main thread */

@@ -271,19 +271,18 @@ static unsigned count_proving(const struct link_door *d)
 static int accept_it(struct link_door *d, struct link_peer *p, const struct rdma_conn_param *asked)
 {
 	const struct verbs *v = d->options.device->verbs;
-	uint8_t theirs = asked->initiator_depth < d->rd_atom ? asked->initiator_depth : d->rd_atom;
-	uint8_t ours = asked->responder_resources < d->rd_atom ? asked->responder_resources
-							       : d->rd_atom;
+	struct link_depths depths = link_depths(asked, d->rd_atom);
 	struct rdma_conn_param param;
 	struct err err;
 
 	if (link_make_queues(p, &err) ||
-	    link_qp_ready_tuned(v, p->id, p->qp, 0, ours, theirs, &d->options.device->tuning, &err))
+	    link_qp_ready_tuned(v, p->id, p->qp, 0, depths.issues, depths.answers,
+				&d->options.device->tuning, &err))
 		return -1;
 	p->exchange.asks_qpn = asked->qp_num;
 	p->exchange.answers_qpn = p->qp->qp_num;
-	link_conn_param(&param, p->qp, &p->exchange.answers, sizeof p->exchange.answers, ours,
-			theirs);
+	link_conn_param(&param, p->qp, &p->exchange.answers, sizeof p->exchange.answers,
+			depths.issues, depths.answers);
 	return v->accept(p->id, &param);
 }
 

@@ -55,8 +55,10 @@ void stuck_look(struct shard *s, uint64_t now_ns)
 		if (!*name || (int)i == m->joiner || !is_stuck(s, i, now_ns))
 			continue;
 		if (!s->stuck[i].is_told)
-			log_warn("member %s takes nothing, which changes wait for: its disk stands "
-				 "still, or one of its threads; it is left out", name);
+			log_warn("member %s %s, which changes wait for: its disk stands "
+				 "still, or one of its threads; it is left out", name,
+				 m->peers[i].is_begun ? "takes no record"
+						      : "has not begun this epoch");
 		s->stuck[i].is_told = true;
 		member_gone(m, name);
 	}
