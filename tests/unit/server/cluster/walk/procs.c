@@ -123,6 +123,7 @@ void procs_double(unsigned a, unsigned b)
 
 void procs_single(unsigned a, unsigned b)
 {
+	w.seen.singles++;
 	lose(&w.procs[a].inbox, b, w.generation[b][a]);
 	lose(&w.procs[b].inbox, a, w.generation[a][b]);
 	w.procs[a].is_single[b] = w.procs[b].is_single[a] = true;

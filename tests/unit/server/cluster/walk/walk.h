@@ -128,7 +128,7 @@ struct proc {
 };
 
 struct seen {
-	unsigned steps, epochs, take_overs, hand_overs, joins, drops, restarts, failures, wipes, freezes, breaks, doubles;
+	unsigned steps, epochs, take_overs, hand_overs, joins, drops, restarts, failures, wipes, freezes, breaks, doubles, singles;
 	unsigned late_writes, changes, transactions, gets, gets_by_message, no_lease, refused, denied;
 	unsigned locks, locked_changes, resolved_drops, resolved_applies, at_once, told;
 };

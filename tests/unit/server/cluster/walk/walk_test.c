@@ -209,7 +209,7 @@ static bool has_seen(void)
 	       say("hand-overs", s->hand_overs) & say("joins", s->joins) & say("drops", s->drops) &
 	       say("restarts", s->restarts) & say("failed disks", s->failures) & say("emptied", s->wipes) & say("freezes", s->freezes) &
 	       say("broken connections", s->breaks) & say("second connections", s->doubles) &
-	       say("lost or late writes", s->late_writes) &
+	       say("ends of one of two", s->singles) & say("lost or late writes", s->late_writes) &
 	       say("changes", s->changes) & say("transactions", s->transactions) &
 	       say("READs that count", s->gets) & say("READs without lease", s->no_lease) &
 	       say("GETs by message", s->gets_by_message) & say("leases told", s->told) &
