@@ -97,6 +97,19 @@ python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" || fail "the page i
 sed -i 's/1\.0000/0.9000/' "$tmp/page"
 ! python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" >"$tmp/said" || fail "a figure made by hand is not seen"
 
+# Medians without a name of their own have it by their order, so there have to be all of them.
+python3 - "$nightly/figures" <<'END' || fail "figures of exchanges"
+import importlib.machinery, importlib.util, sys
+loader = importlib.machinery.SourceFileLoader("figures", sys.argv[1])
+figures = importlib.util.module_from_spec(importlib.util.spec_from_loader("figures", loader))
+loader.exec_module(figures)
+rows = [["median", "2", "1", f"{n}.5 (1 to 9)"] + ([goal, "ok" if n else "missed, as is known"] if goal else ["no goal"])
+        for n, (_, goal) in enumerate(figures.EXCHANGE)]
+made = figures.exchange(rows)
+assert "**0.5** (1 to 9)" in made[2] and "| 1.5 (1 to 9) |" in made[3], made
+assert not figures.exchange(rows[1:]) and not figures.exchange(rows[1:] + rows[:1])
+END
+
 # A tree with changes has no commit; another commit begins anew.
 echo more >>"$tree/tests/must"
 look 2 good; said 'commit them first'
