@@ -326,7 +326,7 @@ static void test_full_beside_a_joiner(void **state)
 	refuse_all();
 	KIT_UNTIL(!a.under_way || a.unfit[0]);
 	assert_string_equal(a.unfit, "");
-	assert_int_equal(a.refused, 1);
+	assert_int_equal(a.no_disk, 1);
 	assert_true(replica_is_spoiled(a.replica, 1));
 	/* What comes next would tell it that the change took effect. */
 	heard = b.heard;
@@ -353,7 +353,7 @@ static void test_full_behind_a_copy(void **state)
 	kit_turns(100);
 	refuse_all();
 	KIT_UNTIL(a.unfit[0]);
-	assert_int_equal(a.refused, 0);
+	assert_int_equal(a.no_disk + a.elsewhere, 0);
 	assert_false(replica_is_spoiled(a.replica, 1));
 	kit_epoch(&a, 3, 3, RECORDS_BACKUP, 0);
 	disk_start();

@@ -315,7 +315,7 @@ static void test_sealed_as_a_primary(void **state)
 	kit_order(&a, REPLICA_SEAL, 0, 0);
 	kit_put(&a, "k", "one", 3);
 	kit_finish();
-	assert_int_equal(a.refused, 1);
+	assert_int_equal(a.elsewhere, 1);
 }
 
 int main(void)

@@ -200,7 +200,8 @@ static void come_back(struct kit_member *m, struct durable_op *op)
 		m->unknown++;
 	else
 		m->done += status == WIRE_OK;
-	m->refused += status == WIRE_EELSEWHERE || status == WIRE_EDISK;
+	m->elsewhere += status == WIRE_EELSEWHERE;
+	m->no_disk += status == WIRE_EDISK;
 	assert_true(status == STORE_SILENT || status == WIRE_OK || status == WIRE_EELSEWHERE ||
 		    status == WIRE_EDISK);
 }

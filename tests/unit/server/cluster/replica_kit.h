@@ -29,7 +29,8 @@ struct kit_member {
 	struct replica_seat other;
 	uint64_t incarnation;
 	unsigned heard, reads;
-	unsigned under_way, done, unknown, refused;
+	unsigned under_way, done, unknown;
+	unsigned elsewhere, no_disk; /* refused: for another member, for its own disk */
 	uint64_t epoch;
 	unsigned completed;
 	struct durable_fate fate; /* the latest that it was told */
