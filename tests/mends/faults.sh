@@ -79,7 +79,18 @@ shows "a test of each kind" "8 passed, 0 failed, 0 skipped"
 look 0 C2
 shows "one of them" "2 passed, 0 failed, 0 skipped"
 cmp -s "$tree/server/sum.c" "$tree/build/mends/server/sum.c" || fail "the copy was left without the mend"
+look 0 --draw 2
+shows "so many by chance" "1 of 4, 0 of them of what was changed last, by chance"
+shows "one with a unit test" "2 passed, 0 failed, 0 skipped"
+look 2 --draw some
 right_tree
+
+git -C "$tree" init -q
+git -C "$tree" -c user.name=t -c user.email=t@t add server tests
+git -C "$tree" -c user.name=t -c user.email=t@t commit -q -m one
+look 0 --draw 2
+shows "what was changed last" "1 of 1, 1 of them of what was changed last, by commit"
+rm -rf "$tree/.git"
 
 look 1 --all
 shows "a fault that is forgotten" "FAIL: A15: no file in tests/mends"
