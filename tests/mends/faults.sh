@@ -4,6 +4,7 @@
 # tests/mends proves nothing: in a small tree of one source file with a test of each kind.
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 requires python3 make sed grep
+unset KVD_MENDS_DRAW # of the run that this is a part of
 cc=${KVD_TEST_CC:-cc}
 check=$KVD_SOURCE/tests/mends/check
 tree=$tmp/tree
