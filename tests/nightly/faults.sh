@@ -103,7 +103,7 @@ import importlib.machinery, importlib.util, sys
 loader = importlib.machinery.SourceFileLoader("figures", sys.argv[1])
 figures = importlib.util.module_from_spec(importlib.util.spec_from_loader("figures", loader))
 loader.exec_module(figures)
-rows = [["median", "2", "1", f"{n}.5 (1 to 9)"] + ([goal, "ok" if n else "missed, as is known"] if goal else ["no goal"])
+rows = [["median", "2", "1", f"{n}.5 (1 to 9)"] + ([goal, "ok" if n else "MISSED"] if goal else ["no goal"])
         for n, (_, goal) in enumerate(figures.EXCHANGE)]
 made = figures.exchange(rows)
 assert "**0.5** (1 to 9)" in made[2] and "| 1.5 (1 to 9) |" in made[3], made
