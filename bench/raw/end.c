@@ -11,8 +11,6 @@
 
 #include "bench/measure/stopwatch.h"
 
-#define RD_ATOM_MAX 16
-
 /* Empty polls before the core is lent to somebody else, and between two looks at the
  * connection. */
 #define EMPTY_POLLS 64
@@ -154,7 +152,7 @@ int rawend_make(struct rawend *e, const struct rawend_config *config, struct err
 	e->config = *config;
 	if (link_query(e->verbs, e->id->verbs, port, &e->limits, err) < 0)
 		return -1;
-	e->rd_atom = e->limits.rd_atom < RD_ATOM_MAX ? e->limits.rd_atom : RD_ATOM_MAX;
+	e->rd_atom = e->limits.rd_atom < LINK_RD_ATOM_MAX ? e->limits.rd_atom : LINK_RD_ATOM_MAX;
 	if (e->config.send_sge > e->limits.sge_max)
 		e->config.send_sge = e->limits.sge_max;
 	e->pd = e->verbs->alloc_pd(e->id->verbs);

@@ -77,6 +77,8 @@ struct engine {
 	uint64_t followed_ns; /* the last time */
 	bool probes;          /* there may be another way to kvd: a cut is to be noticed soon */
 	uint64_t probed_ns;   /* the last time */
+	uint64_t tried_ns;    /* since when no READ of those has ended; 0: none was made */
+	uint64_t tried_done;  /* sq_done, then */
 	uint64_t home_ns;     /* when it may go where it belongs; 0: it is there */
 	bool is_homesick;     /* that is now */
 	uint64_t drains_ns;   /* since when nothing new begins, so that it may; 0: that is not so */

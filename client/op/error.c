@@ -9,8 +9,7 @@
 #include "common/clock.h"
 #include "common/wire.h"
 
-/* Whether the port is down at this end. */
-static bool port_is_down(const struct health *h)
+bool health_port_is_down(const struct health *h)
 {
 	struct ibv_port_attr attr;
 
@@ -28,7 +27,7 @@ void health_explain(struct health *h)
 	};
 	size_t used = strlen(h->err.text), room = sizeof h->err.text - used;
 
-	if (port_is_down(h))
+	if (health_port_is_down(h))
 		snprintf(h->err.text + used, room,
 			 "; port %u of the RDMA device here is down (cable, "
 			 "switch, 'ip link')",

@@ -54,6 +54,8 @@ int health_fail(struct health *h, int code, const char *format, ...)
 void health_explain(struct health *h);
 /* And how the connection ended that can't be made anew. */
 void health_recall(struct health *h);
+/* Whether the port is down at this end: a system call. */
+bool health_port_is_down(const struct health *h);
 /* kvd told something that nobody asked for: for the sentence of a later failure. */
 void health_noticed(struct health *h, unsigned notice);
 /* KVD_EDENIED, with a sentence: the user's role is too small for this. */

@@ -16,6 +16,8 @@
 #define BATCH 32
 #define CM_LOOK_NS 1000000ull
 #define PROBE_NS 100000000ull
+/* A device gives up a READ within 1.1 s with the time-out of who has another way (connect.c). */
+#define HUNG_NS 3000000000ull
 #define PROBE_INDEX 0xfffeu /* in the place of an operation's, in a wr_id */
 /* From one look at the clock to the next, while it spins: the clock costs as much as a
  * few polls, and what comes meanwhile is found that much later. */
@@ -347,16 +349,36 @@ static void check_patience(struct engine *e, uint64_t now)
 }
 
 /*
+ * Whether the device ends nothing any more, with an error either.  It has tried one READ since
+ * tried_ns; where its port is down nobody waits for its verdict.
+ */
+static bool is_hung(struct engine *e, uint64_t now)
+{
+	if (!e->tried_ns || e->sq_done != e->tried_done) {
+		e->tried_ns = now;
+		e->tried_done = e->sq_done;
+		return false;
+	}
+	return now - e->tried_ns >= HUNG_NS || health_port_is_down(&e->health);
+}
+
+/*
  * Who waits for kvd's answer alone learns from nothing that the way is cut: a READ that is not
  * answered either breaks the connection.
  */
 static void probe(struct engine *e, uint64_t now)
 {
-	if (now < probe_ns(e) || e->health.broken || !engine_room(e))
+	if (now < probe_ns(e) || e->health.broken)
 		return;
 	e->probed_ns = now;
-	engine_read(e, PROBE_INDEX, e->table.welcome.table_addr, e->look, sizeof(uint64_t));
-	engine_flush(e);
+	if (is_hung(e, now)) {
+		health_fail(&e->health, KVD_ECONNECT,
+			    "the RDMA device has ended no READ from %s for %llu ms", e->health.peer,
+			    (unsigned long long)((now - e->tried_ns) / 1000000));
+	} else if (engine_room(e)) {
+		engine_read(e, PROBE_INDEX, e->table.welcome.table_addr, e->look, sizeof(uint64_t));
+		engine_flush(e);
+	}
 }
 
 /* What no completion tells. */

@@ -17,7 +17,6 @@
 #include "client/session/where.h"
 #include "common/rdma/link.h"
 
-#define RD_ATOM_MAX 16
 #define ACK_TIMEOUT_OF_MANY 13 /* 34 ms */
 #define HOME_NS 10000000000ull
 #define DRAIN_NS 50000000ull /* for what is in flight to end, before that */
@@ -217,7 +216,7 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 	const struct verbs *v = e->registrar.verbs;
 	struct err *err = &e->health.err;
 	struct rdma_conn_param param;
-	uint8_t most = s->device->limits.rd_atom, rd = most < RD_ATOM_MAX ? most : RD_ATOM_MAX;
+	uint8_t most = s->device->limits.rd_atom, rd = most < LINK_RD_ATOM_MAX ? most : LINK_RD_ATOM_MAX;
 
 	s->connect = (struct wire_connect){ .magic = WIRE_MAGIC,
 					    .version = WIRE_VERSION,
@@ -255,6 +254,7 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 
 	s->attempt_ms = timeout_ms;
 	e->probes = false; /* of what is known after the hello */
+	e->tried_ns = 0;
 	e->connections++;
 	e->health.broken = e->health.moved = e->health.silent = false;
 	e->table.clock = (struct clock){ .known = false };

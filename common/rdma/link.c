@@ -131,6 +131,12 @@ static uint8_t or_else(int wanted, uint8_t otherwise)
 	return wanted == DEVICE_UNSET ? otherwise : (uint8_t)wanted;
 }
 
+/* `told`: what the connection manager knows of both ends, if `mask` has the field. */
+static uint8_t agreed(int mask, int field, uint8_t told, uint8_t own)
+{
+	return mask & field ? least(told, own) : own;
+}
+
 int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
 			uint8_t rd_atom, uint8_t peer_rd_atom, const struct device_tuning *tuning,
 			struct err *err)
@@ -144,9 +150,8 @@ int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv
 	if (attr_for(v, id, IBV_QPS_RTR, &attr, &mask, "RTR", err))
 		return -1;
 	attr.min_rnr_timer = RNR_TIMER;
-	attr.max_dest_rd_atomic = mask & IBV_QP_MAX_DEST_RD_ATOMIC
-					  ? least(attr.max_dest_rd_atomic, peer_rd_atom)
-					  : peer_rd_atom;
+	attr.max_dest_rd_atomic = agreed(mask, IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic,
+					 peer_rd_atom);
 	attr.qp_access_flags = (unsigned)access;
 	attr.ah_attr.sl = or_else(t->service_level, attr.ah_attr.sl);
 	attr.ah_attr.grh.traffic_class = or_else(t->traffic_class, attr.ah_attr.grh.traffic_class);
@@ -158,8 +163,7 @@ int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv
 	attr.timeout = or_else(t->ack_timeout, ACK_TIMEOUT);
 	attr.retry_cnt = or_else(t->retries, RETRY_COUNT);
 	attr.rnr_retry = RNR_RETRY;
-	attr.max_rd_atomic = mask & IBV_QP_MAX_QP_RD_ATOMIC ? least(attr.max_rd_atomic, rd_atom)
-							    : rd_atom;
+	attr.max_rd_atomic = agreed(mask, IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic, rd_atom);
 	attr.qp_access_flags = (unsigned)access;
 	mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
 		IBV_QP_ACCESS_FLAGS;

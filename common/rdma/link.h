@@ -38,6 +38,9 @@ struct link_limits {
 	bool atomics;
 };
 
+/* As many as one queue pair has a use for: READs of a long value's parts. */
+#define LINK_RD_ATOM_MAX 16
+
 /* READs and atomics under way at once: those that this end issues, those that it answers. */
 struct link_depths {
 	uint8_t issues;

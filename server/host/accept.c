@@ -33,7 +33,6 @@
 #include "server/worker/rx.h"
 #include "server/worker/worker.h"
 
-#define RD_ATOM_MAX 16 /* READs of long values under way at once, a connection */
 #define WAIT_NS_MAX 3000000000ull /* as long as ending one takes at the most: drain.c */
 
 static void refuse(struct server *s, struct rdma_cm_id *id, enum wire_refusal why,
@@ -194,8 +193,8 @@ static void accept_conn(struct server *s, struct rdma_cm_id *id,
 	struct conn *c = new_conn(s, w, id, request);
 	struct link_depths depths = link_depths(asked, r->limits.rd_atom);
 
-	if (depths.issues > RD_ATOM_MAX)
-		depths.issues = RD_ATOM_MAX;
+	if (depths.issues > LINK_RD_ATOM_MAX)
+		depths.issues = LINK_RD_ATOM_MAX;
 	if (!c || new_qp(c, r, queues, &depths, &err)) {
 		log_limited(LOG_LEVEL_ERROR, "no connection for a peer", "no connection for %s: %s",
 			    c ? c->peer.text : "a peer", err.text);

@@ -106,9 +106,17 @@ static int destroy_comp_channel(struct ibv_comp_channel *channel)
 	return 0;
 }
 
+static int query_port(struct ibv_context *of, uint8_t number, struct ibv_port_attr *attr)
+{
+	(void)of, (void)number;
+	attr->state = now->port_is_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+	return 0;
+}
+
 static const struct verbs verbs_end = {
 	.name = "end",
 	.soft = true,
+	.query_port = query_port,
 	.reg_mr = reg_mr,
 	.dereg_mr = dereg_mr,
 	.get_cm_event = get_cm_event,
@@ -177,7 +185,7 @@ static int post_send(struct ibv_qp *to, struct ibv_send_wr *wr, struct ibv_send_
 			swap(wr);
 		else
 			take_message(wr);
-		if (wr->send_flags & IBV_SEND_SIGNALED)
+		if (wr->send_flags & IBV_SEND_SIGNALED && !now->is_hung)
 			complete((struct ibv_wc){ .wr_id = wr->wr_id, .status = now->status });
 	}
 	return 0;
@@ -245,7 +253,9 @@ static void set_engine(struct end *end)
 				     .peer = "here",
 				     .user = "they",
 				     .role = "role",
-				     .verbs = &verbs_end };
+				     .verbs = &verbs_end,
+				     .ctx = &context,
+				     .port = 1 };
 	e->time = (struct call_time){ .limit_ns = 5000000000ull };
 	e->table = end->bytes->table;
 	e->table.welcome.table_addr = (uintptr_t)end->bytes->base;

@@ -29,6 +29,8 @@ struct end {
 	const void *read_to;       /* where the last READ ended up */
 	unsigned delay;            /* polls before a completion is seen */
 	enum ibv_wc_status status; /* of the next completions of what is sent */
+	bool is_hung;              /* nothing that is sent from now on ever completes */
+	bool port_is_down;
 	int notify_error;          /* what asking for an event of the completion queue gives */
 };
 

@@ -22,7 +22,6 @@
 #include "server/cluster/link/make.h"
 #include "server/cluster/link/port.h"
 
-#define RD_ATOM_MAX 16
 #define RESOLVE_MS 1000
 
 /* -------------------------------------------------------------------- life */
@@ -73,7 +72,7 @@ int link_door_new(const struct link_door_options *o, struct link_door **out, str
 		link_door_delete(&d);
 		return -1;
 	}
-	d->rd_atom = limits.rd_atom < RD_ATOM_MAX ? limits.rd_atom : RD_ATOM_MAX;
+	d->rd_atom = limits.rd_atom < LINK_RD_ATOM_MAX ? limits.rd_atom : LINK_RD_ATOM_MAX;
 	*out = d;
 	return 0;
 }

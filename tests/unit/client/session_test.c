@@ -241,6 +241,57 @@ static void test_probe_finds_a_cut(void **state)
 	assert_null(e->qp);
 }
 
+/* A change that nobody answers, tried so long by a device that is `is_hung`, or not; how its text ends if
+ * the connection broke. */
+static const char *tried(uint64_t ns, bool is_hung)
+{
+	struct kvd_completion done;
+	char tag;
+
+	e->probes = true;
+	end->is_hung = is_hung;
+	end_change(end, KEY, &tag);
+	assert_int_equal(session_poll_for(&end->session, ns), 0);
+	if (!ops_take_done(e, &done))
+		return NULL;
+	assert_int_equal(done.result, KVD_EUNKNOWN);
+	return e->health.lost.text;
+}
+
+/* A device that ends no READ, with an error either, is not waited for: it has a few seconds, ... */
+static void test_hung_device_is_left(void **state)
+{
+	(void)state;
+	uint64_t begun = clock_ns();
+	const char *text = tried(4500000000, true);
+	assert_non_null(text);
+	assert_true(clock_ns() - begun >= 3000000000);
+	assert_non_null(strstr(text, "the RDMA device has ended no READ from here for 3"));
+	assert_in_range(end->reads, 20, 31);
+}
+
+/* ... and none while its port is down.  One that ends them is not asked about its port. */
+static void test_port_down_that_works(void **state)
+{
+	(void)state;
+	end->port_is_down = true;
+	assert_null(tried(350000000, false));
+	assert_true(health_is_good(&e->health));
+	assert_true(end->reads >= 2);
+}
+
+static void test_port_down_is_not_waited_for(void **state)
+{
+	(void)state;
+	end->port_is_down = true;
+	uint64_t begun = clock_ns();
+	const char *text = tried(2500000000, true);
+	assert_non_null(text);
+	assert_true(clock_ns() - begun < 2000000000);
+	assert_non_null(strstr(text, "the RDMA device has ended no READ from here for 1"));
+	assert_non_null(strstr(e->health.err.text, "port 1 of the RDMA device here is down"));
+}
+
 /* An event loop is woken for that; the alarm is not set anew each time. */
 static void test_probe_wakes_its_loop(void **state)
 {
@@ -556,6 +607,9 @@ int main(void)
 		TEST(test_nothing_is_left_in_flight_for_the_next_connection),
 		TEST(test_waiting_probes),
 		TEST(test_probe_finds_a_cut),
+		TEST(test_hung_device_is_left),
+		TEST(test_port_down_that_works),
+		TEST(test_port_down_is_not_waited_for),
 		TEST(test_probe_wakes_its_loop),
 		TEST(test_alone),
 		TEST(test_busy_is_no_answer),
