@@ -97,17 +97,16 @@ python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" || fail "the page i
 sed -i 's/1\.0000/0.9000/' "$tmp/page"
 ! python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" >"$tmp/said" || fail "a figure made by hand is not seen"
 
-# Medians without a name of their own have it by their order, so there have to be all of them.
+# Ratios of exchanges, with and without a goal.
 python3 - "$nightly/figures" <<'END' || fail "figures of exchanges"
 import importlib.machinery, importlib.util, sys
 loader = importlib.machinery.SourceFileLoader("figures", sys.argv[1])
 figures = importlib.util.module_from_spec(importlib.util.spec_from_loader("figures", loader))
 loader.exec_module(figures)
-rows = [["median", "2", "1", f"{n}.5 (1 to 9)"] + ([goal, "ok" if n else "MISSED"] if goal else ["no goal"])
-        for n, (_, goal) in enumerate(figures.EXCHANGE)]
-made = figures.exchange(rows)
-assert "**0.5** (1 to 9)" in made[2] and "| 1.5 (1 to 9) |" in made[3], made
-assert not figures.exchange(rows[1:]) and not figures.exchange(rows[1:] + rows[:1])
+rows = [["PUTs", "1", "2", "0.5 (0.1 to 9)", ">= 1", "MISSED"], ["GETs", "2", "2", "1.0 (1 to 2)", "-", "no goal"]]
+made = figures.exchange([["# 2 processors", "4"], *rows])
+assert made[2:] == ["| PUTs | **0.5** (0.1 to 9) | >= 1 |", "| GETs | 1.0 (1 to 2) |  |"], made
+assert not figures.exchange([["median", "2", "1", "3.5 (1 to 9)", "no goal"]])
 END
 
 # A tree with changes has no commit; another commit begins anew.
@@ -139,6 +138,27 @@ echo 'looks whole: nowhere' >>"$steps"; look 2; said 'whole looks at nowhere, wh
 scoped ''; echo 'looks nobody: part' >>"$steps"; look 2; said 'nobody, which is no step'
 scoped ''; echo 'looks whole: @none' >>"$steps"; look 2; said "not 'paths NAME: PATH...'"
 
+# A goal that the list knows to be missed, within its bound, is told apart; another, a worse one, or a
+# command that ends before it has counted them has failed.
+misses() {
+	printf '%s\n' "near 1 echo \"PUTs a second  3  9  $1 (0.1 to 0.9)  >= 0.5  MISSED\"; $2" 'misses near >= 0.2 PUTs a second' >"$steps"
+}
+misses 0.3 'echo goals missed: 1; exit 1'
+look 0 near
+said '^MISS: near .*: goals missed: 1$'
+said '^1 of 1 steps have passed on [0-9a-f]{12} .1 goals missed, as the list says: near: PUTs a second 0.3 .>= 0.5..$'
+look 0 near; said '^# near has missed its goals as the list says on this commit'
+look 0 --result "$tmp/one"; said '1 of 1 steps have passed .1 goals missed'
+sed -i 's/>= 0.2/>= 0.4/' "$steps"
+look 1 near; said '^FAIL: near '
+for case in '0.1|echo goals missed: 1; exit 1' '0.3|echo goals missed: 2; exit 1' '0.3|exit 1' '0.3|echo goals missed: 1; exit 2' \
+	'none|echo goals missed: 1; exit 1' '0.3|echo "GETs  9  >= 10  MISSED"; echo goals missed: 2; exit 1'; do
+	misses "${case%%|*}" "${case#*|}"
+	look 1 near; said '^FAIL: near '
+done
+echo 'misses nobody >= 1 GETs' >>"$steps"; look 2; said "not 'misses STEP COMPARISON BOUND FIGURE'"
+misses 0.3 true; sed -i 's/misses near >=/misses near about/' "$steps"; look 2; said "not 'misses STEP"
+
 # A commit in the middle: what comes behind is none of it.
 printf '%s\n' 'moves 1 echo more >>tests/must; git -c user.name=t -c user.email=t@t commit -q -a -m three' 'behind 1 true' >"$steps"
 look 2; said '^PASS: moves'; said 'of another commit by now'
@@ -153,7 +173,7 @@ look 0 --list
 for path in $(grep -E '^(paths|looks) ' "$tmp/real" | sed 's/.*://'); do
 	[ "${path#@}" != "$path" ] || [ -e "$KVD_SOURCE/$path" ] || fail "tests/nightly/steps: there is no $path"
 done
-for program in $(grep -v '^paths\|^looks' "$tmp/real" | grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' | sort -u); do
+for program in $(grep -v '^paths\|^looks\|^misses' "$tmp/real" | grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' | sort -u); do
 	[ -x "$KVD_SOURCE/$program" ] || fail "tests/nightly/steps: there is no $program"
 done
 for target in $(grep -v '^#' "$tmp/real" | grep -oE '(check|bench)-[a-z]+' | sort -u); do
