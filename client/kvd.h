@@ -37,7 +37,8 @@
  * for good may or may not have taken effect: KVD_EUNKNOWN says so.  The next call on
  * the session tries to connect again.
  * The same goes for submitted operations, as long as kvd_poll() may wait: it connects again, and
- * they go on within their own time.  With a timeout_ms of 0 they end with their connection.
+ * they go on within their own time.  For that it takes up to a quarter of a second, where its
+ * timeout_ms is shorter.  With a timeout_ms of 0 they end with their connection.
  * In a cluster a session goes where the primary is, also when that is another one in the middle
  * of a call.
  */
@@ -418,8 +419,9 @@ int kvd_submit_touch(kvd_session *session, const void *key, size_t key_bytes, ui
 
 /*
  * Makes progress and takes up to `max` completions; the count, 0 if there were
- * none within timeout_ms (0: don't wait; -1: until the client's time-out), or
- * an error.  Returns 0 at once where nothing is in flight.
+ * none within timeout_ms (0: don't wait; -1: until the client's time-out; a quarter of a
+ * second at least while it connects again), or an error.  Returns 0 at once where nothing
+ * is in flight.
  */
 int kvd_poll(kvd_session *session, struct kvd_completion *completions, int max, int timeout_ms);
 

@@ -11,6 +11,10 @@
 #include "client/session/session.h"
 #include "client/session/teardown.h"
 
+/* Where somebody answers, a connection takes less. Who waits in steps of a millisecond would else never have
+ * one. */
+#define RESCUE_NS_MIN 250000000ull
+
 /* False: it is not known yet. */
 static bool settle(struct kvd_session *s, struct op *op)
 {
@@ -45,13 +49,14 @@ void session_resume(struct kvd_session *s)
 	e->is_resuming = false;
 }
 
-/* Connects again, and resumes what is adrift; until then at the latest. */
+/* Connects again, and resumes what is adrift; until then, or for RESCUE_NS_MIN, at the latest. */
 static void rescue(struct kvd_session *s, uint64_t until_ns)
 {
 	struct engine *e = session_engine(s);
 	bool outermost = call_begin(&e->time);
+	uint64_t least_ns = clock_ns() + RESCUE_NS_MIN;
 
-	e->time.end_ns = until_ns;
+	e->time.end_ns = until_ns > least_ns ? until_ns : least_ns;
 	if (!session_ready(s))
 		session_resume(s);
 	call_end(&e->time, outermost);

@@ -272,6 +272,7 @@ static void do_several(struct me *me, unsigned count)
 {
 	struct kvd_completion c[BATCH_MAX];
 	unsigned flying = 0, failed = 0;
+	int wait_ms = roll(me, 2) ? -1 : 1; /* what is adrift goes on with either */
 
 	for (unsigned i = 0; i < count; i++) {
 		prepare(me, &asks[i]);
@@ -282,7 +283,7 @@ static void do_several(struct me *me, unsigned count)
 			asks[i].note->is_nothing = is_error(me, rc);
 	}
 	while (flying) {
-		int n = kvd_poll(me->session, c, BATCH_MAX, -1);
+		int n = kvd_poll(me->session, c, BATCH_MAX, wait_ms);
 		if (n < 0 && ++failed > POLLS_MAX)
 			die("poll", kvd_session_error(me->session));
 		for (int i = 0; i < n; i++)

@@ -334,6 +334,27 @@ static void test_poll_that_does_not_wait(void **state)
 	assert_int_equal(e->adrift, 0);
 }
 
+/* Who polls in steps of a millisecond would never have a connection, which takes longer: an attempt has its
+ * time, and no more than the poll where that is longer. */
+static void test_poll_that_hardly_waits(void **state)
+{
+	struct kvd_completion done;
+	char tag;
+
+	(void)state;
+	submit(&tag);
+	lose();
+	assert_int_equal(kvd_poll(&end->session, &done, 1, 1), 1);
+	assert_int_equal(done.result, KVD_EUNKNOWN); /* there is no device */
+	assert_in_range(end->session.attempt_ms, 200, 260);
+	tear_down(state);
+	set_up(state);
+	submit(&tag);
+	lose();
+	assert_int_equal(kvd_poll(&end->session, &done, 1, 900), 1);
+	assert_in_range(end->session.attempt_ms, 800, 910);
+}
+
 /* Their own time is the limit. */
 static void test_time(void **state)
 {
@@ -467,6 +488,7 @@ int main(void)
 		TEST(test_other_seed),
 		TEST(test_completed),
 		TEST(test_poll_that_does_not_wait),
+		TEST(test_poll_that_hardly_waits),
 		TEST(test_time),
 		TEST(test_asked_elsewhere),
 		TEST(test_done_at_once),
