@@ -100,6 +100,9 @@ run_cluster() {
 	wait_exit "$load_pid"
 	cat "$tmp/load.out"
 	[ "$status" = 0 ] || { cat "${logs[@]}"; fail "an acknowledged change is lost, or one came twice"; }
+	sed -n 's/.*is of the set, \([0-9]*\) ms after its copy was begun$/\1/p' "${logs[@]}" >"$tmp/took"
+	reached "copies were told of" "$(wc -l <"$tmp/took")" 1
+	awk '$1 > 600000 { exit 1 }' "$tmp/took" || fail "a copy took longer than the test, as its member says: $(cat "$tmp/took")"
 	reached "changes were acknowledged" "$(sed -n 's/^changes //p' "$tmp/load.out")" $(($2 * 10))
 }
 

@@ -57,3 +57,12 @@ sums_up ' 3 failed'
 
 expect 2 kvcli put-tree "$tmp/nowhere"
 says 'No such file'
+
+# A shell that does many of them keeps no folder open.
+mkdir "$tmp/one"
+echo 1 >"$tmp/one/file"
+for i in $(seq 40); do
+	printf '%s\n' "put-tree $tmp/one --prefix s/" "check-tree $tmp/one --prefix s/" "get-tree $tmp/again --prefix s/"
+done >"$tmp/commands"
+(ulimit -n 60 && kvcli <"$tmp/commands") >"$tmp/out" 2>&1 || fail "trees from a shell: $(tail -n 1 "$tmp/out")"
+[ "$(grep -c 'tree: 1 files,\|tree: 1 file,' "$tmp/out")" = 120 ] || fail "trees from a shell: $(tail -n 2 "$tmp/out")"

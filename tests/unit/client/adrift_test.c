@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "client/again/ready.h"
 #include "client/again/resume.h"
 #include "client/get/state.h"
 #include "client/op/operation.h"
@@ -392,6 +393,21 @@ static void test_asked_elsewhere(void **state)
 	expect_done(&tag, KVD_OK, 7);
 }
 
+/* Who loses its connection while it looks for who serves connects anew: that is no failure of the call. */
+static void test_lost_as_it_looks(void **state)
+{
+	char tag;
+
+	(void)state;
+	submit(&tag);
+	lose();
+	connect_again();
+	e->health.moved = true;
+	end->status = IBV_WC_RETRY_EXC_ERR;
+	assert_int_equal(session_ready(&end->session), KVD_EDEVICE); /* there is none */
+	assert_int_equal(e->counters.reconnects, 1);
+}
+
 /* One that was done before anybody waited for it is no completion of those that were submitted. */
 static void test_done_at_once(void **state)
 {
@@ -491,6 +507,7 @@ int main(void)
 		TEST(test_poll_that_hardly_waits),
 		TEST(test_time),
 		TEST(test_asked_elsewhere),
+		TEST(test_lost_as_it_looks),
 		TEST(test_done_at_once),
 		TEST(test_sent_after_its_answer),
 		TEST(test_ids_of_changes),

@@ -58,6 +58,27 @@ static void must_say(const char *what)
 
 /* ------------------------------------------------------------------- users */
 
+/* A program that has closed its standard input opens files as 0. */
+static void test_without_standard_input(void **state)
+{
+	struct users *users = users_new(), *back;
+	struct auth_secret secret;
+	int input = fcntl(0, F_DUPFD_CLOEXEC, 3), rc;
+
+	(void)state;
+	assert_true(input >= 3);
+	assert_int_equal(users_add(users, "ann", ROLE_ADMIN, &secret, &err), 0);
+	assert_int_equal(users_save(users, path, true, &err), 0);
+	close(0);
+	rc = users_load(path, &back, &err);
+	assert_int_equal(dup2(input, 0), 0);
+	close(input);
+	assert_int_equal(rc, 0);
+	assert_int_equal(back->count, 1);
+	users_delete(&back);
+	users_delete(&users);
+}
+
 static void test_users_come_back(void **state)
 {
 	struct users *users = users_new(), *back;
@@ -356,6 +377,7 @@ static void test_credentials_that_are_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(test_without_standard_input),
 		TEST(test_users_come_back),
 		TEST(test_new_is_new),
 		TEST(test_saved_nowhere),
