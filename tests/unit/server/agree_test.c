@@ -246,6 +246,24 @@ static void test_limits(void **state)
 	agree_close(&a);
 }
 
+/* As many have sessions as it says, and one more has none; who goes makes room. */
+static void test_full_register(void **state)
+{
+	struct agree_events events = { on_changed, on_session, NULL };
+	struct agree *all[AGREE_SESSIONS_MAX], *more = NULL;
+	struct heard x[AGREE_SESSIONS_MAX];
+
+	(void)state;
+	for (unsigned i = 0; i < AGREE_SESSIONS_MAX; i++)
+		all[i] = open_one(&x[i]);
+	assert_int_equal(agree_register_open(reg, &events, &more), ENOSPC);
+	assert_null(more);
+	agree_close(&all[3]);
+	all[3] = open_one(&x[3]);
+	for (unsigned i = 0; i < AGREE_SESSIONS_MAX; i++)
+		agree_close(&all[i]);
+}
+
 /* Who reads back what became of a write whose answer was lost knows it by its own words. */
 static void read_back(struct agree *a, struct heard *h, const char *text, int32_t version, bool is_there)
 {
@@ -444,6 +462,7 @@ int main(void)
 		cmocka_unit_test(test_watch),
 		cmocka_unit_test(test_ephemeral),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_full_register),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_over),
 	};

@@ -10,9 +10,10 @@
 
 #include "common/clock.h"
 #include "common/layout.h"
+#include "server/lock/lease.h"
 #include "server/lock/word.h"
 
-#define STRIPES 16u
+#define STRIPES (LAYOUT_HELD_MAX + 2)
 #define LEASE_NS 1000000000ull
 #define LOOK_NS 10000000ull /* between two looks at a holder, and more */
 
@@ -266,6 +267,31 @@ static void test_holds_nothing(void **state)
 	holders_remove(&l.holders, &h);
 }
 
+/* A holder's lease of a lock begins once. Of more locks than it may hold none is remembered, until one
+ * of the others is free. */
+static void test_begin_of_leases(void **state)
+{
+	struct holder h = { 0 };
+	uint64_t token[LAYOUT_HELD_MAX + 1];
+
+	(void)state;
+	for (unsigned i = 0; i <= LAYOUT_HELD_MAX; i++)
+		words[i] = token[i] = layout_token(1, i + 1);
+	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++)
+		assert_int_equal(lease_since(&l, &h, i, token[i], 100 + i), 100 + i);
+	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++)
+		assert_int_equal(lease_since(&l, &h, i, token[i], 1000), 100 + i);
+	for (unsigned since = 500; since < 503; since++)
+		assert_int_equal(lease_since(&l, &h, LAYOUT_HELD_MAX, token[LAYOUT_HELD_MAX], since), since);
+	words[3] = LAYOUT_LOCK_WAIT;
+	assert_int_equal(lease_since(&l, &h, LAYOUT_HELD_MAX, token[LAYOUT_HELD_MAX], 700), 700);
+	assert_int_equal(lease_since(&l, &h, LAYOUT_HELD_MAX, token[LAYOUT_HELD_MAX], 800), 700);
+	assert_int_equal(lease_since(&l, &h, 3, token[3], 900), 900);
+	assert_int_equal(lease_since(&l, &h, 3, token[3], 901), 901);
+	assert_int_equal(lease_since(&l, &h, 4, token[4], 902), 104);
+	free(h.leases);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -276,6 +302,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_twins, begin, end),
 		cmocka_unit_test_setup_teardown(test_one_look_for_all, begin, end),
 		cmocka_unit_test_setup_teardown(test_holds_nothing, begin, end),
+		cmocka_unit_test_setup_teardown(test_begin_of_leases, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

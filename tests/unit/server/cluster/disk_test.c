@@ -16,6 +16,7 @@
 #include "server/cluster/replica/copy.h"
 #include "server/cluster/replica/impl.h"
 #include "server/durable/backup.h"
+#include "server/durable/db.h"
 #include "server/durable/durable.h"
 #include "server/durable/impl.h"
 #include "server/store/change/remove.h"
@@ -244,6 +245,39 @@ static void test_a_time_that_is_over(void **state)
 	replica_flush(c.worker);
 	kit_has_value(&c, "k", "two");
 	disk_stop();
+	disk_remove_folder();
+}
+
+static bool is_over_on_disk(const char *key)
+{
+	const struct durable_record r = { .key = key, .key_bytes = (unsigned)strlen(key) };
+
+	return db_is_over(disk->db, &r, clock_read_ns(CLOCK_REALTIME) / 1000000);
+}
+
+/* And where no other value came the disk has it until it is over, and not for ever. */
+static void test_what_is_over_goes(void **state)
+{
+	struct store_change change = kit_change_of(&a, "k");
+	struct store_result r;
+
+	(void)state;
+	disk_fill(&b);
+	disk_start();
+	change.value = "one";
+	change.value_bytes = 3;
+	change.with.expiry_ms = store_clock_ms(a.f.store) + 300;
+	assert_int_equal(store_put(&a.f.worker[0], &change, &r), STORE_COMMIT);
+	a.under_way++;
+	kit_finish();
+	assert_false(is_over_on_disk("k"));
+	kit_order(&b, REPLICA_SEEN, replica_visible(a.replica), 0);
+	KIT_UNTIL(store_clock_ms(a.f.store) > change.with.expiry_ms + 50);
+	assert_true(is_over_on_disk("k"));
+	change = kit_change_of(&b, "k");
+	assert_int_equal(store_expire(&b.f.worker[0], &change), WIRE_OK);
+	KIT_UNTIL(!is_over_on_disk("k"));
+	disk_end(&b);
 	disk_remove_folder();
 }
 
@@ -483,6 +517,7 @@ int main(void)
 		CASE(test_a_disk_that_was_ahead),
 		CASE(test_deposed_and_kept),
 		CASE(test_a_time_that_is_over),
+		CASE(test_what_is_over_goes),
 		CASE(test_a_copys_disk_first),
 		CASE(test_full_beside_a_joiner),
 		CASE(test_full_behind_a_copy),
