@@ -350,6 +350,88 @@ static void test_flush_at(void **state)
 	must_say("is a member of a cluster, which deletes keys now or never");
 }
 
+/* ------------------------------------------------------------------ clusters */
+
+static void test_commands_that_are_none(void **state)
+{
+	static char longer[KVD_KEY_BYTES_MAX + 2];
+
+	(void)state;
+	memset(longer, 'n', sizeof longer - 1);
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_INIT - 1, "b", 2, NULL), KVD_EINVAL);
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_FORCE + 1, "b", 0, NULL), KVD_EINVAL);
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_INIT, NULL, -1, NULL), KVD_EINVAL);
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_REMOVE, "", 0, NULL), KVD_EINVAL);
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_PROMOTE, NULL, 0, NULL), KVD_EINVAL);
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_FORCE, longer, 0, NULL), KVD_EINVAL);
+	must_say("that is no command for a cluster");
+	assert_int_equal(end->messages, 0);
+}
+
+/* kvd is busy with it until the third time that it is asked. */
+static void give_in_the_end(struct end *to, const struct wire_request *request)
+{
+	answer.version = to->messages < 3 ? WIRE_BACKUP_RUNNING : WIRE_BACKUP_DONE;
+	give(to, request);
+}
+
+static void test_cluster(void **state)
+{
+	char *said = NULL;
+	uint64_t number;
+
+	(void)state;
+	memcpy(page, "as you say", page_bytes = 10);
+	end->answer = give_in_the_end;
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_PROMOTE, "bob", 0, &said), KVD_OK);
+	assert_string_equal(said, "as you say");
+	free(said);
+	assert_int_equal(end->messages, 3);
+	assert_int_equal(end->asked.op, WIRE_CLUSTER);
+	assert_int_equal(end->asked.version, KVD_CLUSTER_PROMOTE);
+	assert_memory_equal(end->behind, "bob", 3);
+	number = end->asked.value_checksum;
+	assert_int_not_equal(number, 0);
+	/* Each command is another one. */
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_INIT, "nobody", 3, NULL), KVD_OK);
+	assert_int_equal(end->asked.item_flags, 3);
+	assert_int_equal(end->asked.key_bytes, 0);
+	assert_true(end->asked.value_checksum && end->asked.value_checksum != number);
+}
+
+static void test_answers_of_a_cluster(void **state)
+{
+	static const struct {
+		enum wire_status status;
+		int result;
+		const char *says;
+	} cases[] = {
+		{ WIRE_EDENIED, KVD_EDENIED, "kvd at here does not let they do that" },
+		{ WIRE_EUNSUPPORTED, KVD_EINVAL, "kvd at here is of no cluster: it was started without" },
+		{ WIRE_EELSEWHERE, KVD_ECONNECT, "does not serve: nothing was done (key of 0 bytes" },
+		{ WIRE_NOT_FOUND, KVD_EPROTOCOL, "here answered with status 1" },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT(cases); i++) {
+		e->time.limit_ns = cases[i].status == WIRE_EELSEWHERE ? 0 : 5000000000ull;
+		answer.status = (uint8_t)cases[i].status;
+		assert_int_equal(kvd_cluster(s, KVD_CLUSTER_REMOVE, "bob", 0, NULL), cases[i].result);
+		must_say(cases[i].says);
+		e->health.moved = false;
+	}
+	answer.status = WIRE_OK;
+	answer.version = WIRE_BACKUP_FAILED;
+	memcpy(page, "bob is the primary", page_bytes = 18);
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_REMOVE, "bob", 0, NULL), KVD_EINVAL);
+	must_say("bob is the primary");
+	/* It takes for ever: what becomes of it nobody knows. */
+	answer.version = WIRE_BACKUP_RUNNING;
+	e->time.limit_ns = 20000000;
+	assert_int_equal(kvd_cluster(s, KVD_CLUSTER_REMOVE, "bob", 0, NULL), KVD_EUNKNOWN);
+	must_say("is not done in time: it may be yet");
+}
+
 /* ------------------------------------------------------------------- GETs */
 
 static void test_gets_of_nothing(void **state)
@@ -410,6 +492,9 @@ int main(void)
 		TEST(test_cursors),
 		TEST(test_flush_that_goes_round),
 		TEST(test_flush_at),
+		TEST(test_commands_that_are_none),
+		TEST(test_cluster),
+		TEST(test_answers_of_a_cluster),
 		TEST(test_gets_of_nothing),
 		TEST(test_batches),
 	};
