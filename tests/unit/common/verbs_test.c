@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -66,6 +68,27 @@ static void test_memory(void **state)
 	assert_int_equal(verbs_system.mem_free(memory + 1, bytes), EINVAL);
 }
 
+/* A child would have copies of pages that the device goes on to change, or be the reason that the parent
+ * gets others than the device's. */
+static void test_memory_is_no_childs(void **state)
+{
+	const size_t bytes = 1u << 20;
+	unsigned char there;
+	void *addr = NULL;
+	int status = -1;
+
+	(void)state;
+	assert_int_equal(verbs_system.mem_alloc(bytes, VERBS_MEM_READ, &addr), 0);
+	assert_int_equal(mincore(addr, 1, &there), 0);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (!child)
+		_exit(mincore(addr, 1, &there) == -1 && errno == ENOMEM ? 7 : 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	assert_int_equal(verbs_system.mem_free(addr, bytes), 0);
+}
+
 static void test_too_much_memory(void **state)
 {
 	void *addr = &addr;
@@ -80,6 +103,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_forgets_devices),
 		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_memory_is_no_childs),
 		cmocka_unit_test(test_too_much_memory),
 	};
 
