@@ -4,15 +4,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/log_limit.h"
+#include "tests/unit/said.h"
 
 #define S 1000000000ull
 
@@ -75,41 +72,12 @@ static void test_day(void **state)
 	assert_int_equal(lines + b.unsaid, (86400000 - 1 + 6) / 7);
 }
 
-static int said; /* what was written to standard error */
-
-/* Lines of it with that, since the last time; standard error is what it was again. */
-static unsigned lines_with(const char *what, int terminal)
-{
-	static char text[65536];
-	ssize_t bytes = pread(said, text, sizeof text - 1, 0);
-	unsigned lines = 0;
-
-	assert_true(bytes >= 0);
-	assert_int_equal(dup2(terminal, 2), 2);
-	close(terminal);
-	text[bytes] = '\0';
-	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-		lines += strstr(line, what) != NULL;
-	return lines;
-}
-
-static int listen_to_stderr(void)
-{
-	int terminal = dup(2);
-
-	assert_true(terminal >= 0);
-	assert_int_equal(ftruncate(said, 0), 0);
-	assert_int_equal(lseek(said, 0, SEEK_SET), 0);
-	assert_int_equal(dup2(said, 2), 2);
-	return terminal;
-}
-
 static unsigned tell(uint64_t now_ns, bool all)
 {
-	int terminal = listen_to_stderr();
-
+	said_begin();
 	log_limit_tell(now_ns, all);
-	return lines_with("more like this suppressed", terminal);
+	said_end();
+	return said_lines("more like this suppressed");
 }
 
 /* A count that was left out waits for its time, is told once, and not before; or at once, with all. */
@@ -119,10 +87,11 @@ static void test_told(void **state)
 
 	(void)state;
 	for (unsigned round = 0; round < 2; round++) {
-		int terminal = listen_to_stderr();
+		said_begin();
 		for (unsigned i = 0; i < 200; i++)
 			log_limited(LOG_LEVEL_INFO, "a kind", "line %u", i);
-		assert_in_range(lines_with(": line ", terminal), round ? 0 : LOG_LIMIT_BURST, 199);
+		said_end();
+		assert_in_range(said_lines(": line "), round ? 0 : LOG_LIMIT_BURST, 199);
 		assert_int_equal(tell(begun_ns, false), 0);
 		assert_int_equal(tell(begun_ns + (LOG_LIMIT_TELL_S - 1) * S, false), 0);
 		assert_int_equal(tell(clock_ns() + (round ? 0 : LOG_LIMIT_TELL_S) * S, round), 1);
@@ -141,8 +110,5 @@ int main(void)
 	};
 
 	log_open("log_limit_test", LOG_LEVEL_INFO);
-	said = memfd_create("said", MFD_CLOEXEC);
-	if (said < 0)
-		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
