@@ -2,6 +2,7 @@
 /* fault.c -- injected faults, and what else a process may do. */
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include "common/softverbs/base/device.h"
 #include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
@@ -229,6 +230,17 @@ static void test_noncoherent(void **state)
 
 static void test_specs(void **state)
 {
+	/* Of a thousand; microseconds; an index, a count; one of the kernel's events; a device. */
+	static const struct {
+		const char *name;
+		unsigned long long most;
+	} limits[] = {
+		{ "torn", 1000 }, { "ack_lost", 1000 }, { "flip", 1000 }, { "error", 1000 }, { "rnr", 1000 },
+		{ "overrun", 1000 }, { "delay_us", 10000000 }, { "qp", UINT32_MAX }, { "kill_at", UINT32_MAX },
+		{ "kill_after", UINT32_MAX }, { "freeze_at", UINT32_MAX }, { "event_at", UINT32_MAX },
+		{ "event", IBV_EVENT_WQ_FATAL }, { "device", SV_DEVICES - 1 },
+	};
+
 	(void)state;
 	assert_int_equal(sv_fault_set("seed=1,torn=5,flip=0x10"), 0);
 	assert_int_equal(sv_fault_set("torn=1001"), EINVAL);
@@ -236,6 +248,14 @@ static void test_specs(void **state)
 	assert_int_equal(sv_fault_set("torn"), EINVAL);
 	assert_int_equal(sv_fault_set("torn="), EINVAL);
 	assert_int_equal(sv_fault_set("torn=x"), EINVAL);
+	for (unsigned i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+		char spec[48];
+
+		snprintf(spec, sizeof spec, "%s=%llu", limits[i].name, limits[i].most);
+		assert_int_equal(sv_fault_set(spec), 0);
+		snprintf(spec, sizeof spec, "%s=%llu", limits[i].name, limits[i].most + 1);
+		assert_int_equal(sv_fault_set(spec), EINVAL);
+	}
 	assert_int_equal(sv_fault_set(""), 0);
 }
 
