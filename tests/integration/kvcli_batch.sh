@@ -58,6 +58,10 @@ done >"$tmp/in" 3>"$tmp/want"
 expect 0 kvcli <"$tmp/in"
 cmp "$tmp/out" "$tmp/want" || fail "answers of long values"
 
+# What can't be read is told.
+expect 2 kvcli <"$tmp"
+grep -q '^ERROR reading commands: Is a directory' "$tmp/out" || fail "a folder for commands: $(cat "$tmp/out")"
+
 # --stop-on-error runs nothing behind it.
 expect 2 kvcli --stop-on-error < <(printf 'put s 1\nfrobnicate\nput s 2\n')
 [ "$(wc -l <"$tmp/out")" = 2 ] || fail "--stop-on-error: $(cat "$tmp/out")"

@@ -106,7 +106,18 @@ def loaded():
 
 assert not loaded(), loaded()
 count = ctypes.c_int()
-assert c.ibv_get_device_list(ctypes.byref(count)) and count.value >= 1
+devices = c.ibv_get_device_list(ctypes.byref(count))
+assert devices and count.value >= 1
+
+# What kind a GID of soft0 is no public header has, and ibv_devinfo asks for.
+c.ibv_open_device.restype = ctypes.c_void_p
+c.ibv_open_device.argtypes = [ctypes.c_void_p]
+c.ibv_query_gid_type.argtypes = [ctypes.c_void_p, ctypes.c_uint8, ctypes.c_uint, ctypes.c_void_p]
+device = c.ibv_open_device(ctypes.cast(devices, ctypes.POINTER(ctypes.c_void_p))[0])
+kind = ctypes.c_int(7)
+assert device and c.ibv_query_gid_type(device, 1, 0, ctypes.byref(kind)) == 0 and kind.value == 1
+assert c.ibv_query_gid_type(device, 2, 0, ctypes.byref(kind)) == -1
+assert c.ibv_query_gid_type(device, 1, 99, ctypes.byref(kind)) == -1
 c.rdma_create_event_channel() # where the system has no rdma_cm it says so
 assert "librdmacm.so" in loaded(), loaded()
 print("as it should be")

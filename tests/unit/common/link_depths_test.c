@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * common/rdma/link.h: how many READs and atomics a connection has under way at once, where the two
- * ends' devices differ.  The device and the connection manager are this file's.
+ * ends' devices differ, and how much a queue pair takes inline.  The device and the connection manager
+ * are this file's.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +48,25 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-static const struct verbs table = { .init_qp_attr = init_qp_attr, .modify_qp = modify_qp };
+/* It takes so much inline; how often it was asked. */
+static uint32_t inline_most;
+static bool has_queue_pairs;
+static unsigned asked_for;
+static struct ibv_qp_cap cap;
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	static struct ibv_qp qp;
+
+	(void)pd;
+	asked_for++;
+	cap = attr->cap;
+	errno = has_queue_pairs ? EINVAL : ENOMEM;
+	return has_queue_pairs && attr->cap.max_inline_data <= inline_most ? &qp : NULL;
+}
+
+static const struct verbs table = { .init_qp_attr = init_qp_attr, .modify_qp = modify_qp,
+				    .create_qp = create_qp };
 
 static void make_ready(uint8_t issues, uint8_t answers)
 {
@@ -117,6 +137,44 @@ static void test_bootstrap(void **state)
 	assert_int_equal(attr.max_rd_atomic, 2);
 }
 
+/* A device says by refusing how much it takes inline: it is asked for less, and in the end for none. */
+static void test_inline(void **state)
+{
+	static const struct {
+		uint32_t most, gets;
+		unsigned asked;
+	} cases[] = { { 256, 256, 1 }, { 255, 128, 2 }, { 100, 64, 3 }, { 60, 0, 4 }, { 0, 0, 4 } };
+	struct ibv_srq srq;
+	struct link_config config = { .send_depth = 7, .recv_depth = 5, .send_sge = 3, .inline_bytes = 256 };
+	struct err err = { "" };
+	uint32_t bytes;
+
+	(void)state;
+	has_queue_pairs = true;
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		inline_most = cases[i].most;
+		asked_for = 0;
+		bytes = 99;
+		assert_non_null(link_qp_new(&table, &config, &bytes, &err));
+		assert_int_equal(bytes, cases[i].gets);
+		assert_int_equal(asked_for, cases[i].asked);
+	}
+	assert_int_equal(cap.max_send_wr, 7);
+	assert_int_equal(cap.max_recv_wr, 5);
+	assert_int_equal(cap.max_send_sge, 3);
+	assert_int_equal(cap.max_recv_sge, 1);
+	config.srq = &srq;
+	assert_non_null(link_qp_new(&table, &config, &bytes, &err));
+	assert_int_equal(cap.max_recv_wr, 0);
+	assert_int_equal(cap.max_recv_sge, 0);
+	/* One that has none left is not asked for ever. */
+	has_queue_pairs = false;
+	asked_for = 0;
+	assert_null(link_qp_new(&table, &config, &bytes, &err));
+	assert_int_equal(asked_for, 4);
+	assert_string_equal(err.text, "can't create a queue pair (7 sends, 0 receives): Cannot allocate memory");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -124,6 +182,7 @@ int main(void)
 		cmocka_unit_test(test_no_more_than_agreed),
 		cmocka_unit_test(test_nothing_is_told),
 		cmocka_unit_test(test_bootstrap),
+		cmocka_unit_test(test_inline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -486,6 +486,54 @@ static void test_resized(void **state)
 	kit_run(resized_receiver, resized_sender);
 }
 
+/* ---- options of ids ---- */
+
+static void check_option(struct rdma_cm_id *id, int level, int name, uint32_t value, size_t bytes, int error)
+{
+	errno = 0;
+	CHECK(sv_set_option(id, level, name, &value, bytes) == (error ? -1 : 0));
+	CHECK(errno == error);
+}
+
+/* Each has its length, and its values; others there are not. */
+static void chooser(int sock)
+{
+	static const struct {
+		int level, name;
+		uint32_t value;
+		size_t bytes;
+		int error;
+	} cases[] = {
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 0x20, 1, 0 },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 0x20, 2, EINVAL },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 0x20, 4, EINVAL },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 31, 1, 0 },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 32, 1, EINVAL },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 14, 4, EINVAL },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 1, 4, 0 },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 1, 1, EINVAL },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 1, 4, 0 },
+		{ RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 1, 8, EINVAL },
+		{ RDMA_OPTION_ID, 99, 1, 4, ENOSYS },
+		{ RDMA_OPTION_IB, RDMA_OPTION_ID_TOS, 0x20, 1, ENOSYS },
+	};
+	struct rdma_event_channel *ch = sv_create_event_channel();
+	struct rdma_cm_id *id;
+
+	CHECK(!sv_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check_option(id, cases[i].level, cases[i].name, cases[i].value, cases[i].bytes, cases[i].error);
+	CHECK(!sv_destroy_id(id));
+	sv_destroy_event_channel(ch);
+	(void)sock;
+}
+
+static void test_options(void **state)
+{
+	(void)state;
+	kit_run(chooser, kit_nothing);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,6 +541,7 @@ int main(void)
 		cmocka_unit_test(test_deregistered),  cmocka_unit_test(test_self),
 		cmocka_unit_test(test_receive_error), cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_srq_limit),     cmocka_unit_test(test_resized), cmocka_unit_test(test_transitions),
+		cmocka_unit_test(test_options),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

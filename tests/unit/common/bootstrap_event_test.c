@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* common/bootstrap/event.h: the events of a channel come in order, wake who waits, and go with their id. */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/bootstrap/event.h" /* has a fail() of its own, which is a macro of cmocka.h */
+
+#include <cmocka.h>
+
+static struct rdma_event_channel *channel;
+static struct id a, b;
+
+static int set_up(void **state)
+{
+	(void)state;
+	channel = bootstrap_channel_create();
+	a = b = (struct id){ .fd = -1 };
+	a.ib.channel = b.ib.channel = channel;
+	return !channel;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	bootstrap_channel_destroy(channel);
+	return 0;
+}
+
+static bool rings(void)
+{
+	return poll(&(struct pollfd){ .fd = channel->fd, .events = POLLIN }, 1, 0) == 1;
+}
+
+/* The next event is of that id, with that status; it is acknowledged. */
+static void next_is(const struct id *id, int status)
+{
+	struct queued *q = bootstrap_event_pop((struct channel *)channel);
+
+	assert_non_null(q);
+	assert_ptr_equal(q->event.id, &id->ib);
+	assert_int_equal(q->event.status, status);
+	assert_int_equal(bootstrap_event_ack(&q->event), 0);
+}
+
+static void none_is_left(void)
+{
+	assert_null(bootstrap_event_pop((struct channel *)channel));
+	assert_false(rings());
+}
+
+static void test_in_order(void **state)
+{
+	(void)state;
+	none_is_left();
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 4; i++)
+			assert_non_null(bootstrap_event_put(i % 2 ? &b : &a, RDMA_CM_EVENT_ESTABLISHED, i));
+		assert_true(rings());
+		for (int i = 0; i < 4; i++) {
+			assert_true(rings());
+			next_is(i % 2 ? &b : &a, i);
+		}
+		none_is_left();
+	}
+}
+
+/* Of an id that goes none is left; the others' stay in their order, and come behind them. */
+static void test_dropped(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		assert_non_null(bootstrap_event_put(i % 3 ? &b : &a, RDMA_CM_EVENT_DISCONNECTED, i));
+	bootstrap_event_drop((struct channel *)channel, &a);
+	assert_true(rings());
+	assert_non_null(bootstrap_event_put(&b, RDMA_CM_EVENT_DISCONNECTED, 6));
+	next_is(&b, 1);
+	next_is(&b, 2);
+	next_is(&b, 4);
+	next_is(&b, 5);
+	next_is(&b, 6);
+	none_is_left();
+	assert_non_null(bootstrap_event_put(&b, RDMA_CM_EVENT_DISCONNECTED, 7));
+	bootstrap_event_drop((struct channel *)channel, &b);
+	none_is_left();
+	assert_non_null(bootstrap_event_put(&a, RDMA_CM_EVENT_DISCONNECTED, 8));
+	assert_true(rings());
+	next_is(&a, 8);
+	none_is_left();
+}
+
+/* READs that one end issues are those that the other answers. */
+static void test_message(void **state)
+{
+	struct queued *q;
+
+	(void)state;
+	a.peer = (struct wire_bootstrap){ .qpn = 77, .initiator_depth = 3, .responder_resources = 5,
+					  .data_bytes = 4, .data = "abc" };
+	bootstrap_event_put_message(&a, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	q = bootstrap_event_pop((struct channel *)channel);
+	assert_non_null(q);
+	assert_int_equal(q->event.event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(q->event.param.conn.qp_num, 77);
+	assert_int_equal(q->event.param.conn.responder_resources, 3);
+	assert_int_equal(q->event.param.conn.initiator_depth, 5);
+	assert_int_equal(q->event.param.conn.private_data_len, 4);
+	assert_memory_equal(q->event.param.conn.private_data, "abc", 4);
+	memset(&a.peer, 0, sizeof a.peer); /* the event has its own */
+	assert_memory_equal(q->event.param.conn.private_data, "abc", 4);
+	bootstrap_event_ack(&q->event);
+}
+
+/* Without a descriptor for the set, or for the bell, there is no channel, and none is left open. */
+static void test_without_descriptors(void **state)
+{
+	struct rlimit was, is;
+	int next = dup(channel->fd);
+
+	(void)state;
+	assert_true(next >= 0);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (int more = 0; more < 2; more++) {
+		is = was;
+		is.rlim_cur = (rlim_t)(next + more);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &is), 0);
+		errno = 0;
+		struct rdma_event_channel *none = bootstrap_channel_create();
+		int error = errno;
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+		assert_null(none);
+		assert_int_equal(error, EMFILE);
+		int now = dup(channel->fd);
+		assert_int_equal(now, next);
+		close(now);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_in_order),
+		TEST(test_dropped),
+		TEST(test_message),
+		TEST(test_without_descriptors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
