@@ -96,6 +96,10 @@ settled = itertools.count()
 answers("put user:ada:name Ada", r"OK\r\n")
 answers("put user:bob:name Bob", r"OK\r\n")
 
+# Keys that would need quotes are not offered.
+answers('put "user:ada two" x', r"OK\r\n")
+answers('put "user:ada\'s" x', r"OK\r\n")
+
 # Tab: a command, a key as far as it is the only one, then the ones that there are, an option.
 shell.type("exis\t")
 shell.wait_for(r"exists ")
