@@ -83,6 +83,26 @@ for fd in "${fds[@]}"; do exec {fd}>&-; done
 expect 0 tcp get key
 wait_for few_descriptors || fail "$(descriptors) descriptors where $before were before"
 
+say "no descriptor is left for a client: it is sent away, and who waits does not keep kvd busy"
+used() { awk '{ print $14 + $15 }' "/proc/$KVD_PID/stat"; }
+soft=$(awk '/^Max open files/ { print $4 }' "/proc/$KVD_PID/limits")
+highest=$(ls "/proc/$KVD_PID/fd" | sort -n | tail -n 1)
+prlimit --pid "$KVD_PID" --nofile=$((highest + 2)): || fail "prlimit"
+fds=()
+for ((i = 0; i < highest + 10; i++)); do
+	exec {fd}<>"/dev/tcp/$host/$port" || fail "connection $i"
+	fds+=("$fd")
+done
+ends "${fds[-1]}"
+ticks=$(used)
+sleep 0.5 # of which it would use all
+[ $(($(used) - ticks)) -lt 25 ] || fail "kvd has used $(($(used) - ticks)) hundredths of half a second"
+prlimit --pid "$KVD_PID" --nofile="$soft": || fail "prlimit"
+for fd in "${fds[@]}"; do exec {fd}>&-; done
+expect 0 tcp get key
+prints value
+wait_for few_descriptors || fail "$(descriptors) descriptors where $before were before"
+
 say "kvd is killed under a client"
 address=$KVD_ADDR
 open_batch --bootstrap tcp --timeout 3
