@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #define LETTERS 6
 #define TRIES 100
+#define FILE_BYTES_MAX (NAME_MAX - (LETTERS + 1u))
 
 /* ".Ab3xYz" behind the path. */
 static int make_name(char *end)
@@ -26,9 +28,19 @@ static int make_name(char *end)
 	return 0;
 }
 
+/* A file's name that leaves no room behind it gives up its last letters. */
+static size_t stem_bytes(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	size_t bytes = strlen(path);
+	size_t file_bytes = slash ? bytes - (size_t)(slash + 1 - path) : bytes;
+
+	return file_bytes > FILE_BYTES_MAX ? bytes - (file_bytes - FILE_BYTES_MAX) : bytes;
+}
+
 int beside_create(int dir, const char *path, mode_t mode, char *name, size_t name_bytes)
 {
-	size_t bytes = strlen(path);
+	size_t bytes = stem_bytes(path);
 	int fd = -1;
 
 	if (bytes + BESIDE_BYTES > name_bytes) {

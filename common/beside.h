@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define BESIDE_BYTES 8u /* a name has so many more than its path, with the zero byte */
+#define BESIDE_BYTES 8u /* a name has at most so many more than its path, with the zero byte */
 
 /*
  * Opens it for writing, with this mode less the umask.  `path` is from the folder `dir` (or

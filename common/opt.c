@@ -212,7 +212,7 @@ static bool set_time(const struct opt *o, const char *value, char *why, size_t w
 {
 	double seconds = parse_time(value);
 
-	if (seconds < 0) {
+	if (seconds <= 0) {
 		snprintf(why, why_bytes, "'%s' is not a time such as 60, 1.5s, 500ms or 2m", value);
 		return false;
 	}

@@ -27,12 +27,9 @@ static int finish_get(struct kvd_session *s, struct op *op, struct got *got)
 static int get_once(struct kvd_session *s, const void *key, size_t key_bytes,
 		    const struct iovec *iov, int count, struct got *got)
 {
-	int rc = session_begin(s, key, key_bytes);
-
-	if (rc)
-		return rc;
 	struct op *op = op_new(session_engine(s), &get_class, key, key_bytes);
-	rc = get_start(op, iov ? GET_PLAIN : GET_ALLOCATES, iov, count);
+	int rc = get_start(op, iov ? GET_PLAIN : GET_ALLOCATES, iov, count);
+
 	return rc ? rc : finish_get(s, op, got);
 }
 
@@ -43,10 +40,16 @@ static __attribute__((noinline)) int go_on(struct kvd_session *s, struct op *beg
 {
 	struct engine *e = session_engine(s);
 	bool outermost = call_begin(&e->time);
-	int rc = begun ? finish_get(s, begun, got) : get_once(s, key, key_bytes, iov, count, got);
+	int rc = begun ? finish_get(s, begun, got) : 0;
+	bool again = !begun || (rc == KVD_ECONNECT && clock_ns() < e->time.end_ns);
 
-	while (rc == KVD_ECONNECT && clock_ns() < e->time.end_ns)
+	while (again) {
+		rc = session_begin(s, key, key_bytes);
+		if (rc) /* where no connection was made, the time is as good as over */
+			break;
 		rc = get_once(s, key, key_bytes, iov, count, got);
+		again = rc == KVD_ECONNECT && clock_ns() < e->time.end_ns;
+	}
 	call_end(&e->time, outermost);
 	return rc;
 }

@@ -26,6 +26,7 @@ static void set_times(struct op *op, const struct call_time *t)
 {
 	op->begun_ns = t->end_ns ? t->begun_ns : clock_coarse_ns();
 	op->deadline_ns = t->end_ns ? t->end_ns : op->begun_ns + t->tick_ns + t->limit_ns;
+	op->more_ms = 0;
 }
 
 struct op *op_new(struct engine *e, const struct op_class *class, const void *key, size_t key_bytes)
@@ -70,6 +71,7 @@ int op_set_value(struct op *op, const struct iovec *iov, int count)
 void op_allow_ms(struct op *op, int more_ms)
 {
 	op->deadline_ns += (uint64_t)more_ms * 1000000;
+	op->more_ms += more_ms;
 }
 
 /* --------------------------------------------------------------------- end */

@@ -31,6 +31,7 @@ struct op {
 	struct op_memory *memory;
 	uint64_t begun_ns;
 	uint64_t deadline_ns;
+	int more_ms; /* that it has, of op_allow_ms() */
 	uint64_t sent_ns;
 	uint64_t asked_ns; /* the same by the clock of leases: grant_clock_ns() */
 	uint32_t request_id;

@@ -333,7 +333,7 @@ static void check_deadlines(struct engine *e, uint64_t now)
 		if (op->phase != PHASE_FREE && op->phase != PHASE_ADRIFT && !op->done &&
 		    op->deadline_ns <= now) {
 			health_fail(&e->health, KVD_ETIMEDOUT, "%s did not answer within %d ms",
-				    e->health.peer, e->options->timeout_ms);
+				    e->health.peer, e->options->timeout_ms + op->more_ms);
 			return;
 		}
 	}
@@ -499,7 +499,7 @@ int engine_await(struct engine *e, const struct op *op, const struct op *other)
 	e->may_drift = false;
 	ops_forget_done(e); /* they may be done */
 	while (!rc && (!op->done || (other && !other->done))) {
-		rc = engine_poll(e, op->deadline_ns + 1000000000ull);
+		rc = engine_poll(e, (op->done ? other : op)->deadline_ns);
 		ops_forget_done(e);
 	}
 	e->may_drift = may_drift;

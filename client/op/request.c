@@ -124,6 +124,8 @@ void request_submitted(const struct op *op)
 
 int request_fail(struct engine *e, uint32_t key_bytes, int code, const char *why)
 {
+	if (!key_bytes)
+		return err_set(&e->health.err, code, "%s (kvd at %s)", why, e->health.peer);
 	return err_set(&e->health.err, code, "%s (key of %u bytes, kvd at %s)", why, key_bytes,
 		       e->health.peer);
 }

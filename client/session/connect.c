@@ -236,8 +236,9 @@ static int connect_qp(struct kvd_session *s, uint64_t deadline_ns)
 			       "what listens at %s is not kvd, or of another version",
 			       e->health.peer);
 	struct device_tuning tuning = tuning_of(s);
-	if (link_qp_ready_tuned(v, s->id, e->qp, IBV_ACCESS_REMOTE_READ, rd, rd, &tuning, err))
-		return KVD_EDEVICE;
+	rc = link_qp_ready_tuned(v, s->id, e->qp, IBV_ACCESS_REMOTE_READ, rd, rd, &tuning, err);
+	if (rc)
+		return rc == LINK_ENDED ? KVD_ECONNECT : KVD_EDEVICE;
 	if (v->establish(s->id))
 		return err_set_errno(err, KVD_ECONNECT, errno, "establishing the connection to %s",
 				     e->health.peer);
@@ -277,8 +278,11 @@ static int attempt(struct kvd_session *s, int timeout_ms)
 	if (!rc)
 		rc = hello_say(s);
 	/* Others may be primary later: who loses this one asks them. */
-	if (!rc && session_is_of_cluster(s))
+	if (!rc && session_is_of_cluster(s)) {
+		unsigned silences = e->silences; /* nor is this answer a sign of a primary's */
 		rc = where_ask(s, false, &where);
+		e->silences = silences;
+	}
 	if (rc)
 		session_disconnect(s);
 	else

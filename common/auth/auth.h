@@ -16,7 +16,7 @@
  * Nonces, keys as bytes and proofs have AUTH_*_BYTES, keys as text AUTH_TEXT_BYTES.
  *
  * All functions may be called from any thread, and neither block nor allocate, but
- * for auth_init and the file functions of credentials.h.
+ * for auth_init and the file functions of file.h.
  */
 #ifndef COMMON_AUTH_AUTH_H
 #define COMMON_AUTH_AUTH_H

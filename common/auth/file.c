@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/beside.h"
+
 static const char *const role_names[] = { NULL, "read", "write", "admin" };
 
 const char *role_name(enum role role)
@@ -268,27 +270,31 @@ static bool write_users(FILE *f, const struct users *u)
 
 int users_save(const struct users *u, const char *path, bool must_be_new, struct err *err)
 {
-	char tmp[4096];
+	char tmp[4096], buffer[BUFSIZ];
 	struct stat old;
 	bool had = stat(path, &old) == 0;
 
 	if (must_be_new && had)
 		return err_set(err, -1, "%s is there already: it stays as it is", path);
-	if (snprintf(tmp, sizeof tmp, "%s.XXXXXX", path) >= (int)sizeof tmp)
+	if (strlen(path) + BESIDE_BYTES > sizeof tmp)
 		return err_set(err, -1, "the path is too long: %s", path);
-	int fd = mkostemp(tmp, O_CLOEXEC); /* mode 0600 */
+	int fd = beside_create(AT_FDCWD, path, 0600, tmp, sizeof tmp);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!f) {
-		err_set_errno(err, -1, errno, "can't write %s", tmp);
-		if (fd >= 0)
+		err_set_errno(err, -1, errno, "can't write %s", path);
+		if (fd >= 0) {
 			close(fd);
+			unlink(tmp);
+		}
 		return -1;
 	}
+	setvbuf(f, buffer, _IOFBF, sizeof buffer); /* the secret goes through it */
 	bool ok = write_users(f, u) && fflush(f) == 0 && fsync(fd) == 0;
 	/* kvd must be able to read it when root changed it. */
 	if (ok && had && old.st_uid != geteuid())
 		ok = fchown(fd, old.st_uid, old.st_gid) == 0;
 	ok &= fclose(f) == 0;
+	auth_wipe(buffer, sizeof buffer);
 	if (ok && must_be_new)
 		ok = link(tmp, path) == 0 && unlink(tmp) == 0;
 	else if (ok)

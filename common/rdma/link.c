@@ -99,13 +99,18 @@ static int to_state(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp 
 }
 
 static int attr_for(const struct verbs *v, struct rdma_cm_id *id, enum ibv_qp_state state,
-		    struct ibv_qp_attr *attr, int *mask, const char *name, struct err *err)
+		    struct ibv_qp_attr *attr, int *mask)
 {
 	memset(attr, 0, sizeof *attr);
 	attr->qp_state = state;
-	if (v->init_qp_attr(id, attr, mask))
-		return err_set_errno(err, -1, errno, "rdma_init_qp_attr for %s failed", name);
-	return 0;
+	return v->init_qp_attr(id, attr, mask);
+}
+
+/* The connection manager knows what a queue pair needs as long as there is a connection. */
+static int ended(const char *name, struct err *err)
+{
+	return err_set_errno(err, LINK_ENDED, errno,
+			     "the connection ended as it began: rdma_init_qp_attr for %s", name);
 }
 
 int link_qp_init(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
@@ -114,8 +119,8 @@ int link_qp_init(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp
 	struct ibv_qp_attr attr;
 	int mask;
 
-	if (attr_for(v, id, IBV_QPS_INIT, &attr, &mask, "INIT", err))
-		return -1;
+	if (attr_for(v, id, IBV_QPS_INIT, &attr, &mask))
+		return err_set_errno(err, -1, errno, "rdma_init_qp_attr for INIT failed");
 	attr.qp_access_flags = (unsigned)access;
 	return to_state(v, id, qp, &attr, mask | IBV_QP_ACCESS_FLAGS, "INIT", err);
 }
@@ -147,8 +152,8 @@ int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv
 	struct ibv_qp_attr attr;
 	int mask;
 
-	if (attr_for(v, id, IBV_QPS_RTR, &attr, &mask, "RTR", err))
-		return -1;
+	if (attr_for(v, id, IBV_QPS_RTR, &attr, &mask))
+		return ended("RTR", err);
 	attr.min_rnr_timer = RNR_TIMER;
 	attr.max_dest_rd_atomic = agreed(mask, IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic,
 					 peer_rd_atom);
@@ -158,8 +163,8 @@ int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv
 	mask |= IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS;
 	if (to_state(v, id, qp, &attr, mask, "RTR", err))
 		return -1;
-	if (attr_for(v, id, IBV_QPS_RTS, &attr, &mask, "RTS", err))
-		return -1;
+	if (attr_for(v, id, IBV_QPS_RTS, &attr, &mask))
+		return ended("RTS", err);
 	attr.timeout = or_else(t->ack_timeout, ACK_TIMEOUT);
 	attr.retry_cnt = or_else(t->retries, RETRY_COUNT);
 	attr.rnr_retry = RNR_RETRY;

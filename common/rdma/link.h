@@ -57,10 +57,13 @@ int link_query(const struct verbs *v, struct ibv_context *ctx, uint8_t port,
 struct ibv_qp *link_qp_new(const struct verbs *v, const struct link_config *config,
 			   uint32_t *inline_bytes, struct err *err);
 
+#define LINK_ENDED (-2) /* there is no connection any more */
+
 /* The transitions; access: IBV_ACCESS_REMOTE_*.  0, or -1 after setting err. */
 int link_qp_init(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,
 		 struct err *err);
-/* `rd_atom`, `peer_rd_atom`: what this end can issue and answer; the queue pair does no more than the
+/* For a connection: 0; LINK_ENDED if it is there no more, which is no fault of the device; or -1.
+ * `rd_atom`, `peer_rd_atom`: what this end can issue and answer; the queue pair does no more than the
  * other end told the connection manager.
  * `tuning`: NULL, or what the user wants of the device's queue pairs. */
 int link_qp_ready_tuned(const struct verbs *v, struct rdma_cm_id *id, struct ibv_qp *qp, int access,

@@ -115,7 +115,7 @@ static size_t find_bad(const uint8_t *data, size_t bytes)
 			return is_zero(data + at, bytes - at) && !inside ? bytes : inside ? begun : at;
 		uint8_t type = data[at + 6];
 		if (inside != (type == TYPE_MIDDLE || type == TYPE_LAST))
-			return at;
+			return inside ? begun : at;
 		if (type == TYPE_FIRST)
 			begun = at;
 		inside = type == TYPE_FIRST || type == TYPE_MIDDLE;
@@ -196,6 +196,8 @@ int log_look(const char *dir, struct log_look *look, struct err *err)
 		if ((number[n] = number_of(e->d_name)))
 			n++;
 	closedir(d);
+	if (n == LOGS_MAX)
+		return err_set(err, -1, "%.300s has %u logs or more, too many to look at: is it a database's?", dir, LOGS_MAX);
 	qsort(number, n, sizeof number[0], compare);
 	make_table();
 	for (size_t i = 0; i < n; i++) {

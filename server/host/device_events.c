@@ -195,6 +195,15 @@ static int set_nonblocking(int fd)
 	return flags < 0 ? flags : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
+static void free_watch(struct watch *t)
+{
+	if (t->stop_fd >= 0)
+		close(t->stop_fd);
+	if (t->ruin_fd >= 0)
+		close(t->ruin_fd);
+	free(t);
+}
+
 int watch_new(struct host *h, struct watch **watch, struct err *err)
 {
 	struct server *s = h->servers;
@@ -209,13 +218,18 @@ int watch_new(struct host *h, struct watch **watch, struct err *err)
 	bool ok = t->stop_fd >= 0 && t->ruin_fd >= 0;
 	for (unsigned i = 0; ok && i < s->rail_count; i++)
 		ok = !set_nonblocking(s->rails[i].ctx->async_fd);
-	if (!ok)
-		return err_set_errno(err, -1, errno, "can't set up descriptors for events");
+	if (!ok) {
+		err_set_errno(err, -1, errno, "can't set up descriptors for events");
+		free_watch(t);
+		return -1;
+	}
 	for (unsigned i = 0; i < h->worker_count; i++)
 		arm(t, queues_at(t, i));
 	int rc = pthread_create(&t->thread, NULL, run, t);
-	if (rc)
+	if (rc) {
+		free_watch(t);
 		return err_set_errno(err, -1, rc, "can't start the thread for events");
+	}
 	*watch = t;
 	return 0;
 }
@@ -229,9 +243,7 @@ void watch_delete(struct watch **watch)
 	if (eventfd_write(t->stop_fd, 1))
 		log_error("can't wake the thread for events: %s", strerror(errno));
 	pthread_join(t->thread, NULL);
-	close(t->stop_fd);
-	close(t->ruin_fd);
-	free(t);
+	free_watch(t);
 	*watch = NULL;
 }
 

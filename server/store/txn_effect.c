@@ -108,7 +108,7 @@ static void leave_index(struct txn *t, unsigned n)
 	}
 }
 
-static void set_old(struct txn *t, enum layout_kind kind, bool pending)
+static void set_old(struct txn *t, enum layout_kind kind)
 {
 	for (unsigned i = 0; i < t->count; i++) {
 		struct txn_key *k = &t->key[i];
@@ -116,7 +116,7 @@ static void set_old(struct txn *t, enum layout_kind kind, bool pending)
 			continue;
 		state_store(k->old, layout_state(layout_state_version(k->old->state), kind,
 						 t->worker->id) |
-					    (pending ? LAYOUT_PENDING : 0));
+					    LAYOUT_PENDING);
 	}
 }
 
@@ -129,12 +129,12 @@ bool txn_publish(struct txn *t)
 {
 	assert(t->version > t->worker->scratch->committed);
 	write_scratch(t);
-	set_old(t, LAYOUT_OLD, true);
+	set_old(t, LAYOUT_OLD);
 	for (unsigned i = 0; i < t->count; i++) {
 		if (!t->key[i].item || enter_index(t, &t->key[i]))
 			continue;
 		leave_index(t, i);
-		set_old(t, LAYOUT_LIVE, true);
+		set_old(t, LAYOUT_LIVE);
 		return false;
 	}
 	/* The point of effect.  Everything before it is seen before it. */

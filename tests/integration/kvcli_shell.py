@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import sys
 import time
 
@@ -17,6 +18,8 @@ class Terminal:
     def __init__(self, argv):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            # Whoever started the test in the background had it ignored, and so would the shell.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.environ.update(TERM="dumb", COLUMNS="80", NO_COLOR="1")
             os.execv(argv[0], argv)
         self.text = ""

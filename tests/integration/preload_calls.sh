@@ -61,6 +61,15 @@ def on_pages():
         c.free(shorter)
 
 
+def of_no_bytes():
+    """realloc() to nothing frees."""
+    addr = posix_memalign(page, page)
+    if wanted:
+        assert c.malloc_usable_size(addr) == page and c.realloc(addr, 0) is None and not is_shared(addr)
+    else:
+        c.free(addr)
+
+
 def elsewhere():
     """Other boundaries, and none."""
     for addr in (posix_memalign(2 * page, page), posix_memalign(64, 100), c.memalign(64, page), c.malloc(page)):
@@ -81,6 +90,7 @@ def many():
 
 wanted = sys.argv[1] == "shared"
 on_pages()
+of_no_bytes()
 elsewhere()
 many()
 print("as it should be")
@@ -123,3 +133,21 @@ assert "librdmacm.so" in loaded(), loaded()
 print("as it should be")
 PYTHON
 SOFTVERBS_CM=system under python3 "$tmp/devices" || { cat "$tmp/said"; fail "libraries that are not loaded"; }
+
+# The nodes of the devices that there may be: everybody may open them; others are what they are.
+cat >"$tmp/nodes" <<'PYTHON'
+import ctypes, os
+
+c = ctypes.CDLL(None)
+calls = [lambda path: c.access(path, os.R_OK | os.W_OK)]
+calls += [lambda path, call=call: call(path, ctypes.create_string_buffer(1024))
+          for call in (getattr(c, name, None) for name in ("stat", "stat64")) if call]
+for call in calls:
+    for name in (b"soft0", b"soft1", b"soft2", b"soft3"):
+        assert call(b"/dev/infiniband/" + name) == 0, name
+    for name in (b"soft", b"soft/", b"soft4", b"soft00", b"soft0x", b"Soft0", b"hard0"):
+        assert call(b"/dev/infiniband/" + name) == -1, name
+    assert call(b"/dev/null") == 0
+print("as it should be")
+PYTHON
+under python3 "$tmp/nodes" || { cat "$tmp/said"; fail "nodes of devices"; }

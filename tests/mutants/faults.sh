@@ -115,7 +115,22 @@ server/sum.c sum
 END
 look 1
 says '9 killed, 2 survived, 0 not reached, 1 no change, 0 unknown'
-sed -i 's/<= 0/<= 3/' "$tree/tests/mutants/equivalent"
+# Nor is the draw of a tree another one for it; for a test it is.
+drawn_seed() { look 0 --seed tree --list && grep '^# --seed' "$tmp/said"; }
+seed=$(drawn_seed)
+: >"$tree/tests/mutants/equivalent"
+[ "$(drawn_seed)" = "$seed" ] || fail "what is no change has a say in the draw"
+echo '# One more.' >>"$tree/tests/integration/sum.sh"
+[ "$(drawn_seed)" != "$seed" ] || fail "a test has no say in the draw"
+sed -i '$d' "$tree/tests/integration/sum.sh"
+look 2 --seed other
+says 'a number, or tree'
+cat >"$tree/tests/mutants/equivalent" <<'END'
+# There is no such place.
+server/sum.c sum
+-	if (a < 0)
++	if (a <= 3)
+END
 look 1
 says 'the tree has no such place: server/sum.c sum: if (a < 0)'
 : >"$tree/tests/mutants/equivalent"

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 
 MEMORY_BYTES = 8 << 30
-FILE_BYTES = 4 << 30
+FILE_BYTES = 16 << 30
 SAID_BYTES = 4096
 TIMED_OUT = 124
 PR_SET_PDEATHSIG = 1
@@ -43,6 +43,11 @@ def die_with_parent():
 
 def limit():
     die_with_parent()
+    # Whoever started this, in the background or not.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    # A file that gets too long is an error, as on a full disk.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

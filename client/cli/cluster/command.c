@@ -151,6 +151,7 @@ static int force(struct cli *cli, bool yes)
 
 	if (!members_ask(cli, &m, &status))
 		return status;
+	own = (struct members){ .epoch = -1 };
 	if (members_of(cli->session, &own) || !(self = self_of(&own)))
 		return cli_fail(cli, CLI_SERVER, "cluster: %s does not say who it is", cli->server);
 	tell_price(&m, self);

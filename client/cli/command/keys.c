@@ -90,7 +90,7 @@ static int key_line(void *arg, const void *key, size_t key_bytes, uint64_t value
 static bool take_prefix(struct cli *cli, const struct cli_args *args, struct cli_word *prefix,
 			char room[KVD_KEY_BYTES_MAX])
 {
-	const struct cli_word *pattern = &args->operand[0];
+	const struct cli_word *pattern = args->operand;
 	const char *wrong;
 
 	*prefix = args->given[KEYS_PREFIX] ? args->option[KEYS_PREFIX] : (struct cli_word){ "", 0, 0 };

@@ -11,6 +11,7 @@
 #include "client/cli/session/answer.h"
 #include "client/cli/session/interrupt.h"
 #include "client/cli/session/session.h"
+#include "client/cli/text/group.h"
 #include "client/cli/text/json.h"
 #include "client/cli/text/json_write.h"
 #include "common/opt.h"
@@ -102,20 +103,6 @@ const struct cli_command cli_ping = {
 	.run = run_ping,
 };
 
-/* "12345" as "12,345"; into buf, which it returns. */
-static const char *group(const char *digits, char *buf, size_t buf_bytes)
-{
-	size_t count = strlen(digits), used = 0;
-
-	for (size_t i = 0; i < count && used + 2 < buf_bytes; i++) {
-		if (i > 0 && (count - i) % 3 == 0)
-			buf[used++] = ',';
-		buf[used++] = digits[i];
-	}
-	buf[used] = '\0';
-	return buf;
-}
-
 static bool ends_in(const char *text, const char *end)
 {
 	size_t bytes = strlen(text), end_bytes = strlen(end);
@@ -133,7 +120,7 @@ static const char *show_figure(const char *path, const char *value, char *buf, s
 		return value;
 	if (ends_in(path, "bytes") && opt_parse_size(value, &bytes))
 		return opt_format_size(bytes, buf, buf_bytes);
-	return group(value, buf, buf_bytes);
+	return cli_group(value, buf, buf_bytes);
 }
 
 struct columns {

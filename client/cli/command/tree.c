@@ -258,6 +258,7 @@ static void refuse_outside(struct tree *tree)
 			files->file[kept++] = *file;
 		} else {
 			tell(tree, CLI_USAGE, file->path, "it is no path that stays in the folder");
+			files->bytes -= file->bytes;
 			free(file->path);
 		}
 	}

@@ -142,7 +142,10 @@ static uint8_t *read_string(struct cursor *c, uint8_t *to)
 		else
 			return NULL;
 	}
-	return c->at++ < c->end ? to : NULL;
+	if (c->at == c->end)
+		return NULL;
+	c->at++;
+	return to;
 }
 
 /* Decodes in place; false if it is no base64. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/kvd.h"
+#include "common/beside.h"
 
 /* Mapping costs more than copying below about this. */
 #define MAPPED_BYTES_MIN (256 << 10)
@@ -148,14 +149,13 @@ static mode_t new_mode(void)
 
 static int save_renamed(const void *data, size_t bytes, const char *path, mode_t mode)
 {
-	size_t room = strlen(path) + sizeof ".XXXXXX";
+	size_t room = strlen(path) + BESIDE_BYTES;
 	char *beside = malloc(room);
 	int fd, error;
 
 	if (!beside)
 		return ENOMEM;
-	snprintf(beside, room, "%s.XXXXXX", path);
-	fd = mkstemp(beside);
+	fd = beside_create(AT_FDCWD, path, 0600, beside, room);
 	if (fd < 0) {
 		error = errno;
 		goto free_name;

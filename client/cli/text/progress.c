@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/cli/text/group.h"
 #include "common/opt.h"
 
 #define REDRAW_NS 100000000
@@ -22,14 +23,10 @@ static uint64_t now_ns(void)
 
 static const char *show_count(uint64_t count, char buf[32])
 {
-	if (count < 1000)
-		snprintf(buf, 32, "%" PRIu64, count);
-	else if (count < 1000000)
-		snprintf(buf, 32, "%" PRIu64 ",%03" PRIu64, count / 1000, count % 1000);
-	else
-		snprintf(buf, 32, "%" PRIu64 ",%03" PRIu64 ",%03" PRIu64, count / 1000000,
-			 count / 1000 % 1000, count % 1000);
-	return buf;
+	char digits[24];
+
+	snprintf(digits, sizeof digits, "%" PRIu64, count);
+	return cli_group(digits, buf, 32);
 }
 
 static uint64_t per_second(uint64_t amount, uint64_t ns)

@@ -79,9 +79,10 @@ int sv_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, vo
 	ret = open_verbs();
 	id = ret ? NULL : sv_cm_new_id(NULL);
 	if (!id) {
+		pthread_mutex_unlock(&sv_cm.lock);
 		if (own)
 			sv_destroy_event_channel(own);
-		return sv_cm_done(ret ? ret : ENOMEM);
+		return sv_cm_fail(ret ? ret : ENOMEM);
 	}
 	id->id.channel = channel;
 	id->id.context = context;

@@ -249,12 +249,11 @@ int sv_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 		return -1;
 	}
 	id = sv_id_of(ev->id);
-	if (sv_migrate_id(&id->id, NULL))
-		return -1;
+	bool is_its_own = !sv_migrate_id(&id->id, NULL);
 	/* Its private data stays readable as long as the id. */
 	listen->event = NULL;
 	id->id.event = ev;
-	if (equip(&id->id, sv_id_of(listen))) {
+	if (!is_its_own || equip(&id->id, sv_id_of(listen))) {
 		int err = errno;
 
 		sv_destroy_id(&id->id);

@@ -160,9 +160,10 @@ static int make_cq(struct rdma_cm_id *id, uint32_t cqe, struct ibv_cq **cq,
 	*cq = sv_create_cq(id->verbs, cqe ? (int)cqe : 1, id, *channel, 0);
 	if (*cq)
 		return 0;
+	int ret = errno;
 	sv_destroy_comp_channel(*channel);
 	*channel = NULL;
-	return errno;
+	return ret;
 }
 
 static void drop_cq(struct ibv_cq **cq, struct ibv_comp_channel **channel)

@@ -111,7 +111,7 @@ static bool invalidate(struct sv_qp *qp, const struct record *rec)
 	       !sv_mw_invalidate(rec->imm, sv_pd_of(qp->ib.pd)->id, qp->qpn);
 }
 
-/* Takes one record; returns completions added, or -1 if the QP failed. */
+/* Takes one record, or closes the ring; returns how many completions it added. */
 static int take_record(struct sv_qp *qp)
 {
 	struct record rec;
@@ -120,15 +120,15 @@ static int take_record(struct sv_qp *qp)
 	read_record(&qp->rx->desc[qp->rx_head % SV_DESCS], &rec);
 	if (!plausible(qp, &rec) || (rec.flags & SV_DESC_FIRST && !begin_message(qp, &rec))) {
 		fail_receive(qp, SV_NAK_LOCAL, SV_FAULT_FATAL);
-		return -1;
+		return 0;
 	}
 	if (rec.flags & SV_DESC_FIRST) {
 		status = check_receive(qp, &rec);
 		if (status) {
-			push_receive(qp, &rec, status);
+			bool pushed = push_receive(qp, &rec, status);
 			fail_receive(qp, status == IBV_WC_LOC_LEN_ERR ? SV_NAK_LENGTH : SV_NAK_LOCAL,
 				     SV_FAULT_QUIET);
-			return -1;
+			return pushed;
 		}
 	}
 	if (!(rec.flags & SV_DESC_WRITE))
@@ -141,7 +141,7 @@ static int take_record(struct sv_qp *qp)
 	if (invalidate(qp, &rec) && push_receive(qp, &rec, IBV_WC_SUCCESS))
 		return 1;
 	fail_receive(qp, SV_NAK_LOCAL, SV_FAULT_FATAL);
-	return -1;
+	return 0;
 }
 
 int sv_wire_drain_locked(struct sv_qp *qp, int max, bool *again)
@@ -161,11 +161,9 @@ int sv_wire_drain_locked(struct sv_qp *qp, int max, bool *again)
 		return 0;
 	}
 	while (qp->rx_head != tail && added < max) {
-		int n = take_record(qp);
-
-		if (n < 0)
-			return added + 1;
-		added += n;
+		added += take_record(qp);
+		if (qp->rx_closed)
+			return added;
 	}
 	*again = qp->rx_head != tail;
 	/* seq_cst, against wait_room(): moved, then looks if the sender waits. */

@@ -3,15 +3,14 @@
 #include "common/softverbs/base/proc.h"
 #include "common/softverbs/object/key.h"
 
-#define KEY_TRIES 64
-
+/* Drawn as a whole; where that is taken, the next one that is free. */
 uint32_t sv_key_take(void)
 {
 	uint32_t key, place;
 
-	for (int i = 0; i < KEY_TRIES; i++) {
-		if (sv_random(&key, sizeof(key)))
-			return 0;
+	if (sv_random(&key, sizeof(key)))
+		return 0;
+	for (unsigned i = 0; i < SV_MRS; i++, key += 1u << 8) {
 		place = sv_key_place(key);
 		if (!(key >> 8) || sv_proc->keys[place / 64] >> place % 64 & 1)
 			continue;

@@ -146,6 +146,14 @@ EXPORT void free(void *addr)
 		SYSTEM(free)(addr);
 }
 
+/* Before a function is missed: the search for free() itself frees what dlerror() is to say of that. */
+__attribute__((constructor)) static void find_free(void)
+{
+	void *volatile none = NULL; /* which the compiler does not know */
+
+	free(none);
+}
+
 EXPORT void *realloc(void *addr, size_t bytes)
 {
 	struct block *block = find(addr);

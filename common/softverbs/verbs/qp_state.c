@@ -99,7 +99,7 @@ static int check_mask(const struct transition *table, size_t n, enum ibv_qp_stat
 		if (t->from != from || t->to != to)
 			continue;
 		if ((mask & t->required) != (t->required & ~absent) ||
-		    mask & ~(t->required | t->optional))
+		    mask & ~(t->required | (t->optional & ~absent)))
 			return EINVAL;
 		return 0;
 	}

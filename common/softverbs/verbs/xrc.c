@@ -268,6 +268,7 @@ static int make_joint(struct sv_srq *srq, const struct sv_msg *msg, uint32_t *in
 					 .srq = &srq->ib, .cap = { .max_send_wr = 1 } };
 	struct joint *joint = calloc(1, sizeof(*joint));
 	struct ibv_qp *qp = joint ? sv_qp_new(srq->ib.pd, &init) : NULL;
+	int ret;
 
 	if (!qp) {
 		free(joint);
@@ -280,7 +281,9 @@ static int make_joint(struct sv_srq *srq, const struct sv_msg *msg, uint32_t *in
 	joint->next = joints;
 	joints = joint;
 	*index = joint->qp->index;
-	return connect_joint(qp, msg);
+	ret = connect_joint(qp, msg);
+	joint->left = ret != 0;
+	return ret;
 }
 
 /* No lock held; control thread. */
@@ -294,8 +297,6 @@ static uint32_t join(const struct sv_msg *msg, uint32_t *index)
 	srq = find_srq(msg);
 	if (srq)
 		ret = make_joint(srq, msg, index);
-	if (srq && ret && joints)
-		joints->left = true;
 	pthread_mutex_unlock(&lock);
 	return (uint32_t)ret;
 }

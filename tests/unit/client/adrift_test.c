@@ -130,6 +130,41 @@ static void test_had_no_effect(void **state)
 	assert_int_equal(end->asked.value_bytes, 5);
 }
 
+/* Without another connection each ends when its own time is over, and not before. */
+static void test_each_ends_in_its_time(void **state)
+{
+	struct kvd_completion done[3];
+	uint64_t last_ns = 0, first_ns = UINT64_MAX;
+	char tag[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		e->time.limit_ns = (i + 5) * 1000000000ull;
+		submit(&tag[i]);
+	}
+	for (unsigned i = 0; i < e->depth; i++) {
+		uint64_t at_ns = e->ops[i].deadline_ns;
+
+		if (e->ops[i].phase == PHASE_FREE)
+			continue;
+		first_ns = at_ns < first_ns ? at_ns : first_ns;
+		last_ns = at_ns > last_ns ? at_ns : last_ns;
+	}
+	lose();
+	ops_end_late(e, first_ns - 1);
+	assert_int_equal(e->adrift, 2);
+	ops_end_late(e, first_ns);
+	assert_int_equal(e->adrift, 1);
+	assert_int_equal(kvd_poll(&end->session, done, 3, 0), 1);
+	assert_ptr_equal(done[0].tag, &tag[0]);
+	assert_int_equal(done[0].result, KVD_EUNKNOWN); /* it may have happened */
+	ops_end_late(e, last_ns);
+	assert_int_equal(e->adrift, 0);
+	assert_int_equal(e->in_flight, 1); /* its completion is not taken */
+	assert_int_equal(kvd_poll(&end->session, done, 3, 0), 1);
+	assert_ptr_equal(done[0].tag, &tag[1]);
+}
+
 /* The new connection is by another device: that has other keys for the value, which kvd pulls. */
 static void test_by_another_device(void **state)
 {
@@ -493,6 +528,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_had_no_effect),
+		TEST(test_each_ends_in_its_time),
 		TEST(test_by_another_device),
 		TEST(test_was_misread),
 		TEST(test_had_an_effect),

@@ -117,6 +117,23 @@ static void test_keys_that_are_none(void **state)
 	assert_int_equal(kvd_keys_page(s, longer, sizeof longer, &(uint64_t){ 0 }, NULL, NULL), KVD_ETOOBIG);
 	assert_int_equal(end->messages, 0);
 	assert_int_equal(end->reads, 0);
+	assert_int_equal(kvd_put(s, longer, KVD_KEY_BYTES_MAX, "v", 1, NULL), KVD_OK); /* the longest */
+	assert_int_equal(end->asked.key_bytes, KVD_KEY_BYTES_MAX);
+}
+
+/* Why the last connection ended is told once, and where there was one. */
+static void test_how_the_last_connection_ended(void **state)
+{
+	(void)state;
+	strcpy(e->health.err.text, "no answer");
+	health_recall(&e->health);
+	assert_string_equal(e->health.err.text, "no answer");
+	strcpy(e->health.lost.text, "no answer");
+	health_recall(&e->health);
+	assert_string_equal(e->health.err.text, "no answer");
+	strcpy(e->health.lost.text, "a cable");
+	health_recall(&e->health);
+	assert_string_equal(e->health.err.text, "no answer; how the last connection ended: a cable");
 }
 
 static void test_what_computes(void **state)
@@ -408,7 +425,7 @@ static void test_answers_of_a_cluster(void **state)
 	} cases[] = {
 		{ WIRE_EDENIED, KVD_EDENIED, "kvd at here does not let they do that" },
 		{ WIRE_EUNSUPPORTED, KVD_EINVAL, "kvd at here is of no cluster: it was started without" },
-		{ WIRE_EELSEWHERE, KVD_ECONNECT, "does not serve: nothing was done (key of 0 bytes" },
+		{ WIRE_EELSEWHERE, KVD_ECONNECT, "does not serve: nothing was done (kvd at" },
 		{ WIRE_NOT_FOUND, KVD_EPROTOCOL, "here answered with status 1" },
 	};
 
@@ -485,6 +502,7 @@ int main(void)
 		TEST(test_what_a_change_asks),
 		TEST(test_changes_that_make_no_sense),
 		TEST(test_keys_that_are_none),
+		TEST(test_how_the_last_connection_ended),
 		TEST(test_what_computes),
 		TEST(test_answers_to_a_change),
 		TEST(test_answers_to_a_call),

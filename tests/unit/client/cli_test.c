@@ -57,6 +57,17 @@ static void words_are_split(void **state)
 	cli_words_free(&words);
 }
 
+static void hexadecimal_digits_are_of_either_case(void **state)
+{
+	static const char line[] = "\"\\xAF\\xfa\\x09\"";
+	struct cli_words words = { 0 };
+
+	(void)state;
+	assert_true(split(&words, line, sizeof line - 1));
+	expect_word(&words, 0, "\xaf\xfa\x09", 3);
+	cli_words_free(&words);
+}
+
 static void wrong_words_are_refused(void **state)
 {
 	static const char *const lines[] = { "\"", "a 'b", "\"\\", "\"\\q\"", "\"\\x4\"", "\"\\x4g\"" };
@@ -164,6 +175,19 @@ static void wrong_options_are_told(void **state)
 	assert_false(parse(&args, "--file", error));
 	assert_false(parse(&args, "--yes=1", error));
 	assert_false(parse(&args, "-z", error));
+	assert_false(parse(&args, "-a", error));
+	assert_false(parse(&args, "-A", error));
+	assert_false(parse(&args, "-Z", error));
+}
+
+static void no_letter_no_option(void **state)
+{
+	struct cli_args args;
+	char error[256];
+
+	(void)state;
+	assert_true(parse(&args, "-@ -[ -` -{", error));
+	assert_int_equal(args.count, 4);
 }
 
 static void numbers_are_checked(void **state)
@@ -282,6 +306,8 @@ static void patterns_match(void **state)
 	assert_true(matches("[a-c]x", "bx") && !matches("[a-c]x", "dx") && !matches("[a-c]x", "x"));
 	assert_true(matches("[!a-c]x", "dx") && !matches("[!a-c]x", "ax"));
 	assert_true(matches("[]a]", "]") && matches("[a-]", "-") && matches("[\\]]", "]"));
+	assert_true(matches("a?c", "a\xe2\x82\xac" "c") && matches("a?c", "a\xf0\x9f\x98\x80" "c"));
+	assert_true(matches("[A-\\]]", "]") && matches("[A-\\]]", "B") && !matches("[A-\\]]", "^"));
 	assert_true(matches("[\xc3\xa0-\xc3\xa9]", "\xc3\xa4"));
 	assert_true(matches("\\*", "*") && !matches("\\*", "x") && matches("\\[a", "[a"));
 	assert_true(matches("*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaab"));
@@ -341,6 +367,34 @@ static void json_is_written(void **state)
 				  "\"c\":[18446744073709551615,true,-2.5,\"1.\",\"01\"],\"d\":null}");
 	free(text);
 	free(value);
+}
+
+static bool is_written_as_text(const char *value)
+{
+	char room[128], *end = cli_json_put(room, "n", value, strlen(value));
+
+	*end = '\0';
+	return !strstr(room, "n_base64");
+}
+
+/* The first and the last characters of each length, and their neighbours that are none. */
+static void json_knows_utf8(void **state)
+{
+	static const char *const good[] = {
+		"\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xe1\x80\x80", "\xed\x9f\xbf",
+		"\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf1\x80\x80\x80", "\xf4\x8f\xbf\xbf",
+	};
+	static const char *const bad[] = {
+		"\x80", "\xbf", "\xc1\xbf", "\xc2", "\xc2" "a", "\xe0\x9f\xbf", "\xed\xa0\x80",
+		"\xed\xbf\x80", "\xe2\x82", "\xe2\x82" "a", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
+		"\xf5\x80\x80\x80", "\xf0\x90\x80", "\xff",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+		assert_true(is_written_as_text(good[i]));
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		assert_false(is_written_as_text(bad[i]));
 }
 
 static void append_figure(void *arg, const char *path, const char *value)
@@ -461,10 +515,39 @@ static void lines_come_as_they_are(void **state)
 	cli_input_free(&input);
 }
 
+static bool give_up(void *arg)
+{
+	++*(int *)arg;
+	return false;
+}
+
+/* What began of a line is not one. */
+static void who_gives_up_gets_no_more_lines(void **state)
+{
+	struct cli_input input = { 0 };
+	int pipe_fds[2], idle = 0;
+	size_t bytes;
+	char *line;
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	assert_int_equal(write(pipe_fds[1], "one\nhalf", 8), 8);
+	input.fd = pipe_fds[0];
+	assert_int_equal(cli_input_line(&input, give_up, &idle, &line, &bytes), 1);
+	assert_int_equal(bytes, 3);
+	assert_int_equal(cli_input_line(&input, give_up, &idle, &line, &bytes), 0);
+	assert_int_equal(cli_input_line(&input, give_up, &idle, &line, &bytes), 0);
+	assert_int_equal(idle, 1);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	cli_input_free(&input);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_are_split),
+		cmocka_unit_test(hexadecimal_digits_are_of_either_case),
 		cmocka_unit_test(wrong_words_are_refused),
 		cmocka_unit_test(open_quotes_are_seen),
 		cmocka_unit_test(quoted_bytes_come_back),
@@ -472,6 +555,7 @@ int main(void)
 		cmocka_unit_test(control_characters_are_no_text),
 		cmocka_unit_test(options_stand_anywhere),
 		cmocka_unit_test(wrong_options_are_told),
+		cmocka_unit_test(no_letter_no_option),
 		cmocka_unit_test(numbers_are_checked),
 		cmocka_unit_test(integers_and_times_are_checked),
 		cmocka_unit_test(points_in_time),
@@ -479,12 +563,14 @@ int main(void)
 		cmocka_unit_test(patterns_match),
 		cmocka_unit_test(patterns_have_a_prefix),
 		cmocka_unit_test(json_is_written),
+		cmocka_unit_test(json_knows_utf8),
 		cmocka_unit_test(json_is_read),
 		cmocka_unit_test(wrong_json_is_refused),
 		cmocka_unit_test(paths_stay_inside),
 		cmocka_unit_test(files_are_sorted_once_each),
 		cmocka_unit_test(values_are_saved_whole),
 		cmocka_unit_test(lines_come_as_they_are),
+		cmocka_unit_test(who_gives_up_gets_no_more_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -179,6 +179,9 @@ static void leave(unsigned session, bool as_lost)
 {
 	sessions[session].engine.health.device_lost = as_lost;
 	session_leave_device(&sessions[session]);
+	assert_null(sessions[session].engine.registrar.pd);
+	assert_null(sessions[session].engine.health.ctx);
+	assert_null(sessions[session].device);
 }
 
 static void expect_on(unsigned session, unsigned context)

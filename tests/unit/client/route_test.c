@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,6 +126,7 @@ static void test_learn(void **state)
 	strcpy(r.suffix, "/photos");
 	assert_true(learn(3, "127.0.0.1:7\n127.0.0.1:1\n-\n"));
 	assert_true(leads("127.0.0.1:7/photos"));
+	assert_true(r.is_list);
 	expect_present("127.0.0.1:7/photos");
 	assert_int_equal(route_count(&r), 4); /* with another namespace it is another one */
 	/* An older configuration, one without its primary's address, none. */
@@ -268,7 +270,9 @@ static void test_another_kvd(void **state)
 	assert_string_equal(goal.addr.text, "127.0.0.1:3");
 	assert_true(route_other(&r, &third, 60 * SECOND, &goal));
 	assert_string_equal(goal.addr.text, "127.0.0.1:1");
-	expect_deal(65 * SECOND, "127.0.0.1:2");
+	expect_deal(64 * SECOND + 4, "127.0.0.1:3");
+	route_undeal(&r, &own);
+	expect_deal(64 * SECOND + 5, "127.0.0.1:2");
 	assert_int_equal(goal.instance, KVD);
 }
 
@@ -306,10 +310,32 @@ static void test_other(void **state)
 	assert_string_equal(goal.addr.text, "127.0.0.1:1");
 	route_missed(&r, &second, 0);
 	route_missed(&r, &third, 0);
-	assert_false(route_other(&r, &first, 0, &goal));
+	assert_false(route_other(&r, &first, SECOND - 1, &goal));
+	assert_true(route_other(&r, &first, SECOND, &goal));
+	assert_string_equal(goal.addr.text, "127.0.0.1:2");
 	assert_true(route_is_home(&r, 0, &first));
 	assert_false(route_is_home(&r, 0, &second));
 	assert_true(route_is_home(&r, ROUTE_NOWHERE, &second));
+}
+
+/* Of a name the one that answered is the only one left, and the session's. */
+static void test_name_met(void **state)
+{
+	struct addr kept = third;
+
+	(void)state;
+	route_missed(&r, &first, 0);
+	r.is_list = false;
+	r.at = 2;
+	route_settled(&r, &kept, KVD + 1);
+	assert_int_equal(route_count(&r), 1);
+	expect_present("127.0.0.1:3");
+	assert_int_equal(r.place[0].instance, KVD + 1);
+	assert_int_equal(r.place[0].again_ns, 0);
+	assert_int_equal(r.place[0].misses, 0);
+	/* Who is in no list is put off nowhere. */
+	route_missed(&r, &first, 0);
+	assert_int_equal(r.place[1].misses, 0);
 }
 
 /* kvd was started again: that is the one from now on, and who else is it has to be seen. */
@@ -434,6 +460,58 @@ static void test_cut_port(void **state)
 	at_once(&one, "127.0.0.1:3");
 }
 
+/* A cut address of the primary is put off once for all who find it cut, and longer the next time. */
+static void test_cut_port_is_due(void **state)
+{
+	unsigned one = ROUTE_NOWHERE;
+
+	(void)state;
+	assert_true(learn_ports(3, 2, PRIMARY "127.0.0.1:3\n"));
+	at_once(&one, "127.0.0.1:1");
+	gone("127.0.0.1:1");
+	assert_int_equal(r.place[0].again_ns, SECOND);
+	clock_now_ns = SECOND - 1;
+	gone("127.0.0.1:1");
+	assert_int_equal(r.place[0].again_ns, SECOND);
+	at_once(&one, "127.0.0.1:2");
+	clock_now_ns = SECOND;
+	at_once(&one, "127.0.0.1:1");
+	gone("127.0.0.1:1");
+	assert_int_equal(r.place[0].again_ns, 3 * SECOND);
+	/* The other one answers to the moment when it is put off, and again from when it is due. */
+	gone("127.0.0.1:2");
+	assert_int_equal(r.place[1].again_ns, 2 * SECOND);
+	route_found(&r);
+	at_once(&one, "127.0.0.1:2");
+	clock_now_ns = 2 * SECOND;
+	gone("127.0.0.1:1");
+	assert_false(route_is_gone(&r));
+	at_once(&one, "127.0.0.1:2");
+	/* Of two that are both due the first is it. */
+	r.deals = false;
+	clock_now_ns = 3 * SECOND;
+	at_once(&here, "127.0.0.1:1");
+	assert_int_equal(r.place[2].again_ns, 0); /* another member's was never put off */
+}
+
+/* A session of a cluster belongs only to an address of its primary. */
+static void test_stay_at_the_primary(void **state)
+{
+	unsigned one = ROUTE_NOWHERE;
+
+	(void)state;
+	assert_true(learn_ports(3, 2, PRIMARY "127.0.0.1:3\n"));
+	route_stay(&r, &one, &third);
+	assert_int_equal(one, ROUTE_NOWHERE);
+	route_stay(&r, &one, &second);
+	assert_int_equal(one, 1);
+	assert_false(route_is_home(&r, one, &first));
+	assert_true(route_is_home(&r, 2, &first)); /* where another member is no session belongs */
+	gone("127.0.0.1:2");
+	route_settled(&r, &third, 0);
+	assert_false(route_is_gone(&r)); /* the primary answers at the first still */
+}
+
 /* Where the order is a preference the first is it, as long as it answers. */
 static void test_ports_in_order(void **state)
 {
@@ -451,16 +529,44 @@ static void test_ports_in_order(void **state)
 	at_once(&one, "127.0.0.1:1");
 }
 
+/* Threads share it: each call holds the lock, and gives it back as often as it took it. */
+static void test_lock(void **state)
+{
+	unsigned one = ROUTE_NOWHERE;
+	pthread_mutexattr_t recursive;
+	struct addr addr;
+
+	(void)state;
+	pthread_mutexattr_init(&recursive);
+	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_destroy(&r.lock);
+	pthread_mutex_init(&r.lock, &recursive);
+	pthread_mutexattr_destroy(&recursive);
+#define HOLDS(call) (pthread_mutex_lock(&r.lock), (void)(call), pthread_mutex_unlock(&r.lock))
+	assert_int_equal(HOLDS(route_add(&r, &first)) | HOLDS(route_count(&r)) |
+			 HOLDS(learn(3, PRIMARY)) | HOLDS(gone("127.0.0.1:3")) |
+			 HOLDS(route_forget(&r, &third)) | HOLDS(leads("127.0.0.1:1")) |
+			 HOLDS(route_is_gone(&r)) | HOLDS(route_found(&r)) |
+			 HOLDS(route_settled(&r, &first, KVD)) | HOLDS(route_has_others(&r)) |
+			 HOLDS(route_present(&r, &one, 0, &addr)) | HOLDS(route_undeal(&r, &one)) |
+			 HOLDS(route_deal(&r, &one, 0, &goal)) | HOLDS(route_stay(&r, &one, &first)) |
+			 HOLDS(route_is_home(&r, one, &first)) | HOLDS(meets(&first, KVD, 0)) |
+			 HOLDS(route_other(&r, &first, 0, &goal)) | HOLDS(route_missed(&r, &first, 0)), 0);
+	assert_int_equal(pthread_mutex_unlock(&r.lock), EPERM);
+}
+
 /* What comes off the wire is bounded. */
 static void test_many(void **state)
 {
-	char line[32];
+	char line[48];
 
 	(void)state;
 	for (unsigned i = 0; i < 2 * ROUTE_MAX; i++) {
-		snprintf(line, sizeof line, "127.0.0.1:%u\nnonsense\n", 100 + i);
+		snprintf(line, sizeof line, "127.0.0.1:%u\n127.0.0.1:nonsense\n", 100 + i);
 		learn(i + 1, line);
 	}
+	first = at("127.0.0.1:9");
+	assert_false(route_add(&r, &first));
 	assert_int_equal(route_count(&r), ROUTE_MAX);
 }
 
@@ -481,6 +587,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_not_dealt, begin_list, finish),
 		cmocka_unit_test_setup_teardown(test_ports, begin_list, finish),
 		cmocka_unit_test_setup_teardown(test_cut_port, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_name_met, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_cut_port_is_due, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_stay_at_the_primary, begin_list, finish),
+		cmocka_unit_test_setup_teardown(test_lock, begin_list, finish),
 		cmocka_unit_test_setup_teardown(test_ports_in_order, begin_list, finish),
 	};
 

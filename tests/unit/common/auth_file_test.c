@@ -3,6 +3,7 @@
  * number, and nothing is believed that others could have read or changed. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,51 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "common/auth/file.h"
-
-/* Any 32 bytes are a secret; a key is of one. */
-#define SECRET "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-
-static char folder[] = "/tmp/auth_file_test.XXXXXX";
-static char path[64];
-static struct err err;
-
-static int set_up(void **state)
-{
-	(void)state;
-	strcpy(strrchr(folder, '.') + 1, "XXXXXX");
-	if (auth_init() || !mkdtemp(folder))
-		return -1;
-	snprintf(path, sizeof path, "%s/file", folder);
-	return 0;
-}
-
-/* Nothing was left beside the file. */
-static int tear_down(void **state)
-{
-	(void)state;
-	unlink(path);
-	return rmdir(folder);
-}
-
-static void write_file(const char *text, size_t bytes, mode_t mode)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	assert_int_equal(write(fd, text, bytes), bytes);
-	assert_int_equal(fchmod(fd, mode), 0);
-	close(fd);
-}
-
-static void must_say(const char *what)
-{
-	if (!strstr(err.text, what))
-		fail_msg("'%s' instead of '%s'", err.text, what);
-}
+#include "tests/unit/common/auth_folder.h"
 
 /* ------------------------------------------------------------------- users */
 
@@ -71,12 +33,29 @@ static void test_without_standard_input(void **state)
 	assert_int_equal(users_save(users, path, true, &err), 0);
 	close(0);
 	rc = users_load(path, &back, &err);
+	bool open = fcntl(0, F_GETFD) >= 0;
 	assert_int_equal(dup2(input, 0), 0);
 	close(input);
 	assert_int_equal(rc, 0);
+	assert_false(open);
 	assert_int_equal(back->count, 1);
 	users_delete(&back);
 	users_delete(&users);
+}
+
+static void test_created_without_standard_input(void **state)
+{
+	int input = fcntl(0, F_DUPFD_CLOEXEC, 3), fd;
+	struct credentials c = { .name = "ann" };
+
+	(void)state;
+	close(0);
+	fd = credentials_create(path, &err);
+	int rc = fd == 0 ? credentials_write(&c, fd, path, &err) : -1;
+	assert_int_equal(dup2(input, 0), 0);
+	close(input);
+	assert_int_equal(fd, 0);
+	assert_int_equal(rc, 0);
 }
 
 static void test_users_come_back(void **state)
@@ -107,7 +86,31 @@ static void test_users_come_back(void **state)
 	assert_null(users_find(back, "ben", 3));
 	assert_null(users_find(back, "an", 2));
 	users_delete(&back);
+	assert_null(back);
 	users_delete(&users);
+	users_delete(&users);
+}
+
+/* There is room for each. */
+static void test_many_users(void **state)
+{
+	struct users *users = users_new();
+	struct auth_secret secret;
+
+	(void)state;
+	for (unsigned i = 1; i <= 70; i++) {
+		char name[16];
+		snprintf(name, sizeof name, "u%u", i);
+		assert_int_equal(users_add(users, name, ROLE_READ, &secret, &err), 0);
+		assert_int_equal(users->count, i);
+		assert_true(malloc_usable_size(users->user) >= i * sizeof *users->user);
+		assert_ptr_equal(users_find(users, name, strlen(name)), &users->user[i - 1]);
+	}
+	/* The others stay in their order. */
+	assert_int_equal(users_remove(users, "u70", &err), 0);
+	assert_int_equal(users_remove(users, "u1", &err), 0);
+	for (unsigned i = 0; i < 68; i++)
+		assert_int_equal(atoi(users->user[i].name + 1), i + 2);
 	users_delete(&users);
 }
 
@@ -212,6 +215,7 @@ static void test_lines_that_are_wrong(void **state)
 		{ "user a rea " SECRET "\n", "f:1: a role is" },
 		{ "user a read " SECRET "A\n", "f:1: the key is none" },
 		{ "user a read " SECRET "\n#\nuser a admin " SECRET "\n", "f:3: this user stands there twice" },
+		{ "user ann read " SECRET "\nuser ann write " SECRET "\n", "f:2: this user stands there twice" },
 	};
 	struct users *users = NULL;
 
@@ -248,17 +252,6 @@ static void test_roles(void **state)
 
 /* ------------------------------------------------------------- private files */
 
-static void must_not_load(const char *why)
-{
-	struct credentials c;
-	struct users *users;
-
-	assert_int_equal(users_load(path, &users, &err), -1);
-	must_say(why);
-	assert_int_equal(credentials_load(path, &c, &err), -1);
-	must_say(why);
-}
-
 static void test_files_of_others(void **state)
 {
 	struct users *users;
@@ -267,7 +260,10 @@ static void test_files_of_others(void **state)
 	must_not_load("No such file or directory");
 	for (mode_t bit = 1; bit < 0100; bit <<= 1) {
 		write_file("server " SECRET, 50, 0600 | bit);
+		char mode[32];
+		snprintf(mode, sizeof mode, "(mode %03o): chmod 600 ", 0600 | (unsigned)bit);
 		must_not_load("others than its owner may read or change it");
+		must_say(mode);
 	}
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
@@ -282,6 +278,9 @@ static void test_files_of_others(void **state)
 	write_file("server " SECRET, 50, 0600);
 	assert_int_equal(chown(path, 4321, 4321), 0);
 	must_not_load("belongs to another user (uid 4321)");
+	assert_int_equal(chown(path, 1, 1), 0);
+	must_not_load("belongs to another user (uid 1)");
+	assert_int_equal(chown(path, 4321, 4321), 0);
 	/* root edits it, and it stays its owner's. */
 	struct stat st;
 	assert_int_equal(users_load_to_edit(path, &users, &err), 0);
@@ -289,6 +288,7 @@ static void test_files_of_others(void **state)
 	users_delete(&users);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_uid, 4321);
+	assert_int_equal(st.st_gid, 4321);
 }
 
 static void test_files_that_are_too_long(void **state)
@@ -372,13 +372,41 @@ static void test_credentials_that_are_none(void **state)
 	assert_string_equal(c.name, "a");
 }
 
+/* What is parsed ends where it ends, though it has no line's end. */
+static void test_reads_no_further(void **state)
+{
+	static const char *const lines[] = { "server " SECRET, "server " SECRET " ", "server " SECRET "\n",
+					     "server " SECRET "\n#", "server " SECRET "\n\r" };
+	static const char line[] = "kvd1:a:" SECRET ":" SECRET;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct credentials c;
+	struct users *users;
+
+	(void)state;
+	assert_true(pages != MAP_FAILED);
+	assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+	for (unsigned i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+		size_t bytes = strlen(lines[i]);
+		memcpy(pages + page - bytes, lines[i], bytes);
+		assert_int_equal(users_parse(pages + page - bytes, bytes, "f", &users, &err), 0);
+		users_delete(&users);
+	}
+	memcpy(pages + page - (sizeof line - 1), line, sizeof line - 1);
+	assert_int_equal(credentials_parse(pages + page - (sizeof line - 1), sizeof line - 1, "f", &c, &err), 0);
+	assert_int_equal(credentials_parse(pages + page, 0, "f", &c, &err), -1);
+	assert_int_equal(munmap(pages, 2 * page), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_without_standard_input),
+		TEST(test_created_without_standard_input),
 		TEST(test_users_come_back),
+		TEST(test_many_users),
 		TEST(test_new_is_new),
 		TEST(test_saved_nowhere),
 		TEST(test_changes_that_are_none),
@@ -391,6 +419,7 @@ int main(void)
 		TEST(test_credentials_come_back),
 		TEST(test_credentials_go_nowhere),
 		TEST(test_credentials_that_are_none),
+		TEST(test_reads_no_further),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

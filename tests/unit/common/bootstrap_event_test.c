@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* common/bootstrap/event.h: the events of a channel come in order, wake who waits, and go with their id. */
+/* common/bootstrap/event.h: the events of a channel come in order, wake who waits, and go with their id.
+ * The program is linked with --wrap of epoll_create1(), epoll_ctl() and close(). */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,12 +17,61 @@
 
 #include <cmocka.h>
 
+int __real_epoll_create1(int flags);
+int __wrap_epoll_create1(int flags);
+int __real_epoll_ctl(int set, int op, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int set, int op, int fd, struct epoll_event *event);
+int __real_close(int fd);
+int __wrap_close(int fd);
+
+static int create_error, ctl_error;
+static bool frees_0; /* so that the next descriptor is 0 */
+
+int __wrap_epoll_create1(int flags)
+{
+	int fd = create_error ? -1 : __real_epoll_create1(flags);
+
+	if (frees_0)
+		__real_close(0);
+	if (create_error)
+		errno = create_error;
+	return fd;
+}
+
+int __wrap_epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+{
+	errno = ctl_error;
+	return ctl_error ? -1 : __real_epoll_ctl(set, op, fd, event);
+}
+
+/* It may leave anything in errno. */
+int __wrap_close(int fd)
+{
+	int rc = __real_close(fd);
+
+	errno = ENOTTY;
+	return rc;
+}
+
 static struct rdma_event_channel *channel;
 static struct id a, b;
+static unsigned open_before;
+
+static unsigned open_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
 
 static int set_up(void **state)
 {
 	(void)state;
+	open_before = open_descriptors();
+	create_error = ctl_error = 0;
+	frees_0 = false;
 	channel = bootstrap_channel_create();
 	a = b = (struct id){ .fd = -1 };
 	a.ib.channel = b.ib.channel = channel;
@@ -30,6 +82,7 @@ static int tear_down(void **state)
 {
 	(void)state;
 	bootstrap_channel_destroy(channel);
+	assert_int_equal(open_descriptors(), open_before);
 	return 0;
 }
 
@@ -143,6 +196,50 @@ static void test_without_descriptors(void **state)
 	}
 }
 
+/* Nor where there is no set, or the bell can't be put into it. */
+static void test_no_channel(void **state)
+{
+	unsigned n = open_descriptors();
+
+	(void)state;
+	create_error = ENFILE;
+	assert_null(bootstrap_channel_create());
+	assert_int_equal(errno, ENFILE);
+	assert_int_equal(open_descriptors(), n);
+	create_error = 0;
+	ctl_error = ENOSPC;
+	assert_null(bootstrap_channel_create());
+	assert_int_equal(errno, ENOSPC);
+	assert_int_equal(open_descriptors(), n);
+}
+
+/* In a program without a standard input the set or the bell is descriptor 0. */
+static void test_descriptor_0(void **state)
+{
+	int kept = fcntl(0, F_DUPFD_CLOEXEC, 512);
+	struct rdma_event_channel *other;
+
+	(void)state;
+	assert_true(kept >= 0);
+	for (int bell = 0; bell < 2; bell++) {
+		for (int i = 0; i < 2; i++) {
+			frees_0 = bell;
+			if (!bell)
+				__real_close(0);
+			ctl_error = i ? ENOSPC : 0;
+			other = bootstrap_channel_create();
+			assert_int_equal(!other, i);
+			if (other) {
+				assert_int_equal(bell ? ((struct channel *)other)->bell : other->fd, 0);
+				bootstrap_channel_destroy(other);
+			}
+			assert_int_equal(fcntl(0, F_GETFD), -1);
+			assert_int_equal(dup2(kept, 0), 0);
+		}
+	}
+	close(kept);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -152,6 +249,8 @@ int main(void)
 		TEST(test_dropped),
 		TEST(test_message),
 		TEST(test_without_descriptors),
+		TEST(test_no_channel),
+		TEST(test_descriptor_0),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

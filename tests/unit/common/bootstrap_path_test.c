@@ -112,6 +112,9 @@ static void test_opened_once(void **state)
 	assert_int_equal(bootstrap_path_open(&other), 0);
 	assert_string_equal(other.ctx->device->name, "kvd_test_0");
 	assert_int_equal(opened, 2);
+	other = path;
+	assert_int_equal(bootstrap_path_open(&other), 0);
+	assert_int_equal(opened, 2);
 	/* One that was taken away, and is back. */
 	gone = 1;
 	other = path;
@@ -255,6 +258,9 @@ static void test_infiniband(void **state)
 	peer.lid = 0;
 	assert_int_equal(attr_for(IBV_QPS_RTR, &peer).ah_attr.is_global, 1);
 	peer.lid = 4;
+	path.device.gid_index = 0;
+	assert_int_equal(bootstrap_path_open(&path), 0);
+	assert_int_equal(attr_for(IBV_QPS_RTR, &peer).ah_attr.is_global, 1);
 	path.device.gid_index = 3;
 	assert_int_equal(bootstrap_path_open(&path), 0);
 	assert_int_equal(attr_for(IBV_QPS_RTR, &peer).ah_attr.is_global, 1);

@@ -31,8 +31,8 @@ struct ibv_device **__wrap_ibv_get_device_list(int *n)
 	memset(listed, 0, sizeof listed);
 	for (int i = 0; i < count; i++)
 		listed[i] = &devices[i];
-	if (n)
-		*n = count < 0 ? 0 : count;
+	if (n && count >= 0)
+		*n = count;
 	lists += count >= 0;
 	return count < 0 ? NULL : listed;
 }
@@ -45,7 +45,8 @@ void __wrap_ibv_free_device_list(struct ibv_device **list)
 
 __be64 __wrap_ibv_get_device_guid(struct ibv_device *device)
 {
-	return htobe64(0x0002c90300010200 + (uint64_t)(device - devices));
+	assert_non_null(device);
+	return htobe64(device == &devices[2] ? 0xabcdef0123456789 : 0x0002c90300010200 + (uint64_t)(device - devices));
 }
 
 static struct device device;
@@ -56,6 +57,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	unsetenv("KVD_BOOTSTRAP");
+	strcpy(devices[0].name, "mlx5_0");
 	lists = 0;
 	err.text[0] = '\0';
 	return addr_parse(&here, "127.0.0.1:1", &err) || addr_parse(&there, "192.0.2.1:1", &err);
@@ -105,7 +107,9 @@ static void test_by_guid(void **state)
 	count = 3;
 	is_chosen("0002:c903:0001:0201", &there, "RDMA device mlx5_1 ");
 	assert_string_equal(device.name, "mlx5_1");
-	is_chosen("0002C90300010202", &there, "RDMA device bnxt_0 ");
+	is_chosen("0002:c903:0001:0200", &there, "RDMA device mlx5_0 ");
+	is_chosen("ABCDEF0123456789", &there, "RDMA device bnxt_0 ");
+	is_chosen("abcd:ef01:2345:6789", &there, "RDMA device bnxt_0 ");
 	is_refused("0002:c903:0001:0209", "there is no RDMA device '0002:c903:0001:0209'");
 	is_refused("0002:c903:0001:020", "there is no RDMA device");
 	is_refused("0002:c903:0001:02010", "there is no RDMA device");
@@ -130,6 +134,7 @@ static void test_by_address(void **state)
 	is_chosen(NULL, &here, "software device soft0 (loopback address)");
 	assert_ptr_equal(device.verbs, verbs_soft);
 	is_chosen("soft", &there, "software device soft0 (named by --device)");
+	assert_string_equal(device.name, "soft0");
 	is_chosen("soft0", &there, "software device soft0 (named by --device)");
 	count = 0;
 	is_chosen(NULL, &there, "software device soft0 (this machine has no RDMA device)");
@@ -150,6 +155,10 @@ static void test_options(void **state)
 	assert_int_equal(device.tuning.retries, 0);
 	assert_int_equal(device.tuning.service_level, 15);
 	assert_int_equal(device.tuning.traffic_class, 255);
+	is_chosen("mlx5_0,sl=0,tc=0,bootstrap=tcp,gid=0,pkey=0", &there, "mlx5_0");
+	assert_int_equal(device.tuning.service_level, 0);
+	assert_int_equal(device.tuning.traffic_class, 0);
+	assert_int_equal(device.path.gid_index, 0);
 	is_chosen(",retries=6,ack-timeout=1", &there, "RDMA device of");
 	assert_int_equal(device.tuning.retries, 6);
 	assert_int_equal(device.tuning.ack_timeout, 1);
@@ -178,6 +187,50 @@ static void test_options_that_are_none(void **state)
 	memset(longer, 'n', sizeof longer - 1);
 	longer[sizeof longer - 1] = '\0';
 	is_refused(longer, "is too long");
+	longer[128] = '\0';
+	is_refused(longer, "is too long");
+	longer[127] = '\0';
+	is_refused(longer, "there is no RDMA device");
+}
+
+/* Of a choice that failed nothing is left to be used. */
+static void test_refused_is_empty(void **state)
+{
+	static const char *const names[] = { "mlx5_9", "mlx5_0,speed=1", "mlx5_0,sl=99" };
+
+	(void)state;
+	count = 1;
+	for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+		memset(&device, 0x55, sizeof device);
+		is_refused(names[i], "");
+		assert_null(device.verbs);
+		assert_string_equal(device.name, "");
+		assert_string_equal(device.line, "");
+	}
+}
+
+/* From one letter to as many as the kernel takes. */
+static void test_length_of_a_name(void **state)
+{
+	struct ibv_context on = { .device = &devices[1] };
+	struct rdma_cm_id id = { .verbs = &on };
+	char text[64];
+
+	(void)state;
+	count = 2;
+	strcpy(devices[0].name, "q");
+	assert_string_equal(device_list(text, sizeof text), "q, mlx5_1");
+	is_chosen("q,bootstrap=tcp", &there, "RDMA device q (named by --device), introduced over TCP");
+	assert_string_equal(device.path.name, "q");
+	is_chosen("q", &there, "RDMA device q (named by --device)");
+	assert_int_equal(device_check(&device, &id, &there, &err), -1);
+	on.device = &devices[0];
+	assert_int_equal(device_check(&device, &id, &there, &err), 0);
+	assert_non_null(strstr(device.line, "RDMA device q (named by --device; for"));
+	memset(devices[0].name, 'n', 63);
+	devices[0].name[63] = '\0';
+	is_chosen(devices[0].name, &there, devices[0].name);
+	assert_string_equal(device.name, devices[0].name);
 }
 
 /* Over TCP no address tells the device: it is named, or there is one. */
@@ -251,6 +304,73 @@ static void test_check(void **state)
 	}
 }
 
+static struct ibv_port_attr port;
+static int port_error;
+static struct bootstrap_device given;
+
+static int query_port(struct ibv_context *ctx, uint8_t number, struct ibv_port_attr *attr)
+{
+	(void)ctx;
+	assert_int_equal(number, 2);
+	if (!port_error)
+		*attr = port;
+	return port_error;
+}
+
+static int set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
+{
+	(void)id;
+	assert_int_equal(level, BOOTSTRAP_LEVEL);
+	assert_int_equal(name, 0);
+	assert_int_equal(bytes, sizeof given);
+	memcpy(&given, value, bytes);
+	return port_error;
+}
+
+static const struct verbs own = { .query_port = query_port, .set_option = set_option };
+
+/* Port, GID and MTU, where the port says them. */
+static void test_path(void **state)
+{
+#define OF "RDMA device mlx5_0 (of the address 192.0.2.1:1), port 2, "
+	struct ibv_context on = { .device = &devices[0] };
+	struct rdma_cm_id id = { .verbs = &on, .port_num = 2 };
+
+	(void)state;
+	id.route.addr.addr.ibaddr.sgid = (union ibv_gid){ .raw = { 0x20, 1, 0xd, 0xb8, [15] = 1 } };
+	device = (struct device){ .verbs = &own };
+	port = (struct ibv_port_attr){ .active_mtu = IBV_MTU_4096, .link_layer = IBV_LINK_LAYER_ETHERNET };
+	port_error = 0;
+	assert_int_equal(device_check(&device, &id, &there, &err), 0);
+	assert_string_equal(device.line, OF "RoCE v2 GID 2001:db8::1, MTU 4096");
+	port_error = -1;
+	assert_int_equal(device_check(&device, &id, &there, &err), 0);
+	assert_string_equal(device.line, OF "GID 2001:db8::1, MTU 0");
+	port_error = 0;
+	port.link_layer = IBV_LINK_LAYER_INFINIBAND;
+	device.bootstrap = true;
+	assert_int_equal(device_check(&device, &id, &there, &err), 0);
+	assert_string_equal(device.line, OF "GID 2001:db8::1, MTU 4096, introduced over TCP");
+}
+
+/* Only over TCP an id has to be told of its device. */
+static void test_prepare(void **state)
+{
+	struct rdma_cm_id id = { .verbs = NULL };
+
+	(void)state;
+	device = (struct device){ .verbs = &own, .path = { .name = "mlx5_1", .port = 3 } };
+	port_error = 0;
+	assert_int_equal(device_prepare(&device, &id), 0);
+	assert_int_equal(given.port, 0);
+	device.bootstrap = true;
+	assert_int_equal(device_prepare(&device, &id), 0);
+	assert_int_equal(given.port, 3);
+	assert_string_equal(given.name, "mlx5_1");
+	port_error = -1;
+	assert_int_equal(device_prepare(&device, &id), -1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -260,7 +380,9 @@ int main(void)
 		TEST(test_by_address),	  TEST(test_options),
 		TEST(test_options_that_are_none),
 		TEST(test_bootstrap),	  TEST(test_names_and_specs),
-		TEST(test_check),
+		TEST(test_check),	  TEST(test_refused_is_empty),
+		TEST(test_length_of_a_name), TEST(test_path),
+		TEST(test_prepare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
  * The program is linked with --wrap of what doctor.c asks the machine by.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,54 +139,61 @@ static void put(const char *path, const char *text)
 static struct ibv_device nic = { .name = "nic0" }, *nics[] = { &nic, NULL };
 static struct ibv_context context = { .device = &nic };
 static int nic_count;
+static unsigned port_count;
+static int lists, opened; /* that were not given back */
 static bool opens, is_asked, port_is_asked;
 static enum ibv_atomic_cap atomics;
-static struct ibv_port_attr port;
+static struct ibv_port_attr port, second_port;
+static union ibv_gid gids[4];
 
 static struct ibv_device **get_device_list(int *n)
 {
 	*n = nic_count;
+	lists += nic_count >= 0;
 	return nic_count < 0 ? NULL : nics;
 }
 
 static void free_device_list(struct ibv_device **list)
 {
-	(void)list;
+	assert_ptr_equal(list, nics);
+	lists--;
 }
 
 static struct ibv_context *open_device(struct ibv_device *device)
 {
 	(void)device;
+	opened += opens;
 	errno = EACCES;
 	return opens ? &context : NULL;
 }
 
 static int close_device(struct ibv_context *ctx)
 {
-	(void)ctx;
+	assert_ptr_equal(ctx, &context);
+	opened--;
 	return 0;
 }
 
 static int query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {
 	(void)ctx;
-	*attr = (struct ibv_device_attr){ .phys_port_cnt = 1, .atomic_cap = atomics };
+	*attr = (struct ibv_device_attr){ .phys_port_cnt = (uint8_t)port_count, .atomic_cap = atomics };
 	return !is_asked;
 }
 
 static int query_port(struct ibv_context *ctx, uint8_t number, struct ibv_port_attr *attr)
 {
 	(void)ctx;
-	assert_int_equal(number, 1);
-	*attr = port;
+	assert_in_range(number, 1, port_count);
+	*attr = number == 1 ? port : second_port;
 	return !port_is_asked;
 }
 
-/* The second has no address. */
 static int query_gid(struct ibv_context *ctx, uint8_t number, int index, union ibv_gid *gid)
 {
-	(void)ctx, (void)number;
-	memset(gid, index == 1 ? 0 : 1, sizeof *gid);
+	(void)ctx;
+	assert_in_range(index, 0, (number == 1 ? port : second_port).gid_tbl_len - 1);
+	*gid = gids[index];
 	return 0;
 }
 
@@ -214,6 +222,17 @@ static unsigned examine(uint64_t memory_bytes)
 	return n;
 }
 
+static unsigned open_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static unsigned open_before;
+
 static void must_say(const char *mark, const char *what, const char *text)
 {
 	char line[256];
@@ -232,11 +251,16 @@ static int set_up(void **state)
 	strcpy(strrchr(root, '.') + 1, "XXXXXX");
 	if (!mkdtemp(root))
 		return -1;
+	open_before = open_descriptors();
 	nic_count = 1;
+	port_count = 1;
+	lists = opened = 0;
 	opens = is_asked = port_is_asked = true;
 	atomics = IBV_ATOMIC_HCA;
 	port = (struct ibv_port_attr){ .state = IBV_PORT_ACTIVE, .link_layer = IBV_LINK_LAYER_ETHERNET,
 				       .active_mtu = IBV_MTU_4096, .max_mtu = IBV_MTU_4096, .gid_tbl_len = 3 };
+	memset(gids, 1, sizeof gids);
+	memset(&gids[1], 0, sizeof gids[1]); /* no address */
 	memlock.rlim_cur = RLIM_INFINITY;
 	put("/sys/class/infiniband_verbs", "");
 	put("/dev/infiniband/rdma_cm", "");
@@ -258,6 +282,9 @@ static int tear_down(void **state)
 	char command[64];
 
 	(void)state;
+	assert_int_equal(open_descriptors(), open_before);
+	assert_int_equal(lists, 0);
+	assert_int_equal(opened, 0);
 	snprintf(command, sizeof command, "rm -r %s", root);
 	return system(command);
 }
@@ -314,6 +341,99 @@ static void test_pci_that_goes_round(void **state)
 	assert_null(strstr(said, "relaxed ordering"));
 }
 
+/* Where the register is near either end of the list, or of the space. */
+static void test_pci_limits(void **state)
+{
+	static const struct {
+		unsigned capabilities, first, step;
+		uint8_t control;
+		const char *says; /* NULL: nothing */
+	} cases[] = { { 1, 0x40, 4, 0xef, "relaxed ordering off" }, { 1, 0x40, 4, 0x10, "relaxed ordering on" },
+		      { 1, 0xf3, 4, 0x10, "relaxed ordering on" },  { 1, 0xf4, 4, 0x10, NULL },
+		      { 1, 0x3f, 4, 0x10, NULL },		    { 48, 0x40, 2, 0x10, "relaxed ordering on" },
+		      { 49, 0x40, 2, 0x10, NULL } };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		uint8_t config[256] = { [0x34] = (uint8_t)cases[i].first };
+		unsigned at = cases[i].first;
+		for (unsigned n = 1; n < cases[i].capabilities; n++, at += cases[i].step) {
+			config[at] = 1;
+			config[at + 1] = (uint8_t)(at + cases[i].step);
+		}
+		config[at] = 0x10;
+		config[at + 8] = cases[i].control;
+		put_bytes("/sys/class/infiniband/nic0/device/config", config, sizeof config);
+		assert_int_equal(examine(0), 0);
+		if (cases[i].says ? !strstr(said, cases[i].says) : !!strstr(said, "relaxed ordering"))
+			fail_msg("case %u: %s", i, said);
+	}
+}
+
+/* 2048 will do, or what the port can do at the most. */
+static void test_mtu(void **state)
+{
+	static const struct {
+		enum ibv_mtu active, max;
+		const char *mark, *text;
+	} cases[] = { { IBV_MTU_2048, IBV_MTU_4096, "ok", "port 1: MTU 2048 of 4096" },
+		      { IBV_MTU_1024, IBV_MTU_2048, "note", "port 1: MTU 1024 of 2048" },
+		      { IBV_MTU_1024, IBV_MTU_1024, "ok", "port 1: MTU 1024 of 1024" },
+		      { IBV_MTU_512, IBV_MTU_1024, "note", "port 1: MTU 512 of 1024" },
+		      { IBV_MTU_512, IBV_MTU_512, "ok", "port 1: MTU 512 of 512" },
+		      { IBV_MTU_256, IBV_MTU_512, "note", "port 1: MTU 256 of 512" } };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		port.active_mtu = cases[i].active;
+		port.max_mtu = cases[i].max;
+		assert_int_equal(examine(0), 0);
+		must_say(cases[i].mark, "nic0", cases[i].text);
+	}
+}
+
+/* One that is up is enough, but the other one is told of. */
+static void test_two_ports(void **state)
+{
+	(void)state;
+	port_count = 2;
+	second_port = port;
+	second_port.state = IBV_PORT_DOWN;
+	assert_int_equal(examine(0), 1);
+	must_say("ok", "nic0", "port 1: active, Ethernet");
+	must_say("FIX", "nic0", "port 2 is down");
+	port.state = IBV_PORT_DOWN;
+	second_port.state = IBV_PORT_ACTIVE;
+	put("/sys/class/infiniband/nic0/ports/2/gid_attrs/types/0", "RoCE v2\n");
+	assert_int_equal(examine(0), 1);
+	must_say("FIX", "nic0", "port 1 is down");
+	must_say("ok", "nic0", "port 2: 1 GIDs of RoCE v2");
+	assert_null(strstr(said, "no port is active"));
+}
+
+/* One of which nothing is known is none, whatever the one before it is. */
+static void test_gids(void **state)
+{
+	char longer[300];
+
+	(void)state;
+	port.gid_tbl_len = 4;
+	put("/sys/class/infiniband/nic0/ports/1/gid_attrs/types/2", "RoCE v2\n");
+	memset(&gids[0], 0, sizeof gids[0]);
+	gids[0].raw[8] = 1; /* half of it is enough */
+	assert_int_equal(examine(0), 0);
+	must_say("ok", "nic0", "port 1: 2 GIDs of RoCE v2");
+	memset(&gids[0], 1, 8);
+	gids[0].raw[8] = 0; /* but the other half */
+	assert_int_equal(examine(0), 0);
+	must_say("ok", "nic0", "port 1: 1 GIDs of RoCE v2");
+	memset(longer, 'x', sizeof longer - 1);
+	strcpy(longer + sizeof longer - 4, "v2\n");
+	put("/sys/class/infiniband/nic0/ports/1/gid_attrs/types/3", longer);
+	assert_int_equal(examine(0), 0);
+	must_say("ok", "nic0", "port 1: 1 GIDs of RoCE v2");
+}
+
 static void test_ports(void **state)
 {
 	char type[256];
@@ -357,6 +477,7 @@ static void test_devices(void **state)
 	must_say("FIX", "devices", "and this build has no software device");
 	nic_count = -1; /* no verbs in the kernel */
 	assert_int_equal(examine(0), 1);
+	must_say("note", "devices", "no RDMA device; Soft-RoCE makes one");
 }
 
 static void test_modules(void **state)
@@ -378,6 +499,7 @@ static void test_firewall(void **state)
 {
 	static const char *const rules[] = { "\tpolicy drop;\n", "\tip saddr 10.0.0.0/8 drop\n",
 					     "\tudp dport 9 reject\n" };
+	char path[256];
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
@@ -385,13 +507,27 @@ static void test_firewall(void **state)
 		assert_int_equal(examine(0), 1);
 		must_say("FIX", "firewall", "it drops packets, and has no rule for RoCE: nft add rule");
 	}
+	put("/nft", "chain input {\n\tpolicy accept;\n\tudp dport 9 accept\n");
+	assert_int_equal(examine(0), 0);
+	must_say("ok", "firewall", "nothing in the way");
 	put("/nft", "");
 	assert_int_equal(examine(0), 0);
 	must_say("ok", "firewall", "nothing in the way");
+	assert_int_equal(unlink(below("/nft", path)), 0);
+	assert_int_equal(examine(0), 0);
+	must_say("ok", "firewall", "nothing in the way");
+	/* A NIC's RoCE doesn't go through it. */
+	assert_int_equal(unlink(below("/sys/class/infiniband/rxe0/x", path)), 0);
+	assert_int_equal(rmdir(below("/sys/class/infiniband/rxe0", path)), 0);
+	put("/nft", rules[0]);
+	assert_int_equal(examine(0), 0);
+	assert_null(strstr(said, "firewall"));
 }
 
 static void test_locked_memory(void **state)
 {
+	char path[256];
+
 	(void)state;
 	memlock.rlim_cur = 1 << 20;
 	assert_int_equal(examine(0), 1);
@@ -401,6 +537,12 @@ static void test_locked_memory(void **state)
 	must_say("ok", "locked memory", "limit 64 MiB, needed 64 MiB");
 	assert_int_equal(examine(1 << 30), 1); /* and a sixteenth for the rest */
 	must_say("FIX", "locked memory", "limit 64 MiB, needed 1");
+	memlock.rlim_cur = (1u << 30) + (1u << 26);
+	assert_int_equal(examine(1 << 30), 0);
+	memlock.rlim_cur--;
+	assert_int_equal(examine(1 << 30), 1);
+	assert_int_equal(unlink(below("/proc/self/status", path)), 0); /* so it has no rights */
+	assert_int_equal(examine(1 << 30), 1);
 	put("/proc/self/status", "Name: x\nCapEff: 0000000000004000\n"); /* CAP_IPC_LOCK */
 	assert_int_equal(examine(1 << 30), 0);
 	must_say("ok", "locked memory", "no limit");
@@ -414,6 +556,10 @@ int main(void)
 		TEST(test_all_is_well),
 		TEST(test_notes),
 		TEST(test_pci_that_goes_round),
+		TEST(test_pci_limits),
+		TEST(test_mtu),
+		TEST(test_two_ports),
+		TEST(test_gids),
 		TEST(test_ports),
 		TEST(test_devices),
 		TEST(test_modules),

@@ -4,6 +4,7 @@
  * failed.  The device is folders in a mount namespace of the test's own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,11 +64,21 @@ static int begin(void **state)
 	return 0;
 }
 
+static unsigned open_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
 #define SYMBOLS "symbol_error +2 (errors on the line: look at the cable)"
 
 static void test_changes(void **state)
 {
 	char said[512], shorter[16];
+	unsigned open_before = open_descriptors();
 
 	(void)state;
 	assert_string_equal(hwcount_changes(DEVICE, 1, &before, said, sizeof said), "");
@@ -95,6 +106,31 @@ static void test_changes(void **state)
 	set("ports/1/hw_counters/out_of_sequence", "");
 	assert_null(strstr(hwcount_changes(DEVICE, 1, &before, said, sizeof said), "out_of_sequence"));
 	assert_string_equal(hwcount_changes("nobody0", 1, &before, said, sizeof said), "");
+	assert_int_equal(open_descriptors(), open_before);
+}
+
+static unsigned open_files(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* Nothing stays open, of a device that is there or of one that isn't. */
+static void test_closes(void **state)
+{
+	struct hwcount counts;
+	unsigned before_it = open_files();
+
+	(void)state;
+	hwcount_read(DEVICE, 1, &counts);
+	hwcount_read(DEVICE, 9, &counts);
+	hwcount_read("nobody0", 1, &counts);
+	for (unsigned i = 0; i < HWCOUNT_MAX; i++)
+		assert_int_equal(counts.value[i], 0);
+	assert_int_equal(open_files(), before_it);
 }
 
 /* The names of the diagnostic list (diag_counters) of ConnectX-3 and before. */
@@ -184,6 +220,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_changes, begin),
+		cmocka_unit_test_setup(test_closes, begin),
 		cmocka_unit_test(test_diagnostic_list),
 		cmocka_unit_test_setup(test_beside_a_completion, begin),
 	};

@@ -144,6 +144,11 @@ static void test_inline(void **state)
 		uint32_t most, gets;
 		unsigned asked;
 	} cases[] = { { 256, 256, 1 }, { 255, 128, 2 }, { 100, 64, 3 }, { 60, 0, 4 }, { 0, 0, 4 } };
+	/* Where what was wanted is little already. */
+	static const struct {
+		uint32_t wanted;
+		unsigned asked;
+	} none[] = { { 16, 2 }, { 64, 2 }, { 65, 3 } };
 	struct ibv_srq srq;
 	struct link_config config = { .send_depth = 7, .recv_depth = 5, .send_sge = 3, .inline_bytes = 256 };
 	struct err err = { "" };
@@ -159,6 +164,15 @@ static void test_inline(void **state)
 		assert_int_equal(bytes, cases[i].gets);
 		assert_int_equal(asked_for, cases[i].asked);
 	}
+	for (unsigned i = 0; i < sizeof none / sizeof none[0]; i++) {
+		inline_most = 0;
+		asked_for = 0;
+		config.inline_bytes = none[i].wanted;
+		assert_non_null(link_qp_new(&table, &config, &bytes, &err));
+		assert_int_equal(bytes, 0);
+		assert_int_equal(asked_for, none[i].asked);
+	}
+	config.inline_bytes = 256;
 	assert_int_equal(cap.max_send_wr, 7);
 	assert_int_equal(cap.max_recv_wr, 5);
 	assert_int_equal(cap.max_send_sge, 3);

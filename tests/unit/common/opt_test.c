@@ -263,6 +263,66 @@ static void test_help(void **state)
 		"  -q, --quiet               say less\n");
 }
 
+static bool unused;
+
+/* What is meant is the nearest of all, by letters that are missing, wrong or too many, wherever it stands. */
+static void test_nearest(void **state)
+{
+	static const struct opt names[] = {
+		{ .name = "pots", .kind = OPT_FLAG, .target = &unused },
+		{ .name = "port", .kind = OPT_FLAG, .target = &unused },
+		{ .name = "poem", .kind = OPT_FLAG, .target = &unused },
+		{ .name = NULL },
+	};
+	static struct {
+		char given[8];
+		const char *wrong;
+	} cases[] = {
+		{ "--porx", "unknown option --porx; did you mean --port?" },
+		{ "--poty", "unknown option --poty; did you mean --pots?" },
+		{ "--prt", "unknown option --prt; did you mean --port?" },
+		{ "--pem", "unknown option --pem; did you mean --poem?" },
+		{ "--porrt", "unknown option --porrt; did you mean --port?" },
+		{ "--x", "unknown option --x; --help lists them" },
+		{ "--pt", "unknown option --pt; --help lists them" },
+		{ "--wxyz", "unknown option --wxyz; --help lists them" },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		char program[] = "program", *argv[] = { program, cases[i].given, NULL };
+		assert_int_equal(opt_parse(names, 2, argv, error, sizeof error), -1);
+		assert_string_equal(error, cases[i].wrong);
+	}
+}
+
+static void print_wide(void)
+{
+	static const struct opt wide[] = {
+		{ .name = "as-wide-as", .argument = "MAY_STAND_X", .kind = OPT_STRING,
+		  .help = "A_WORD_THAT_HAS_NO_ROOM_IN_ITS_LINE_BUT_HAS_NONE_IN_THE_NEXT_EITHER then" },
+		{ .name = "of-one-more", .argument = "LETTER_XXXX", .kind = OPT_STRING, .help = "below" },
+		{ .name = NULL },
+	};
+
+	opt_print_help(wide);
+}
+
+/* The column of the sentences is at 32 at most. */
+static void test_wide_help(void **state)
+{
+	char text[1024];
+
+	(void)state;
+	capture(STDOUT_FILENO, print_wide, text, sizeof text);
+	assert_string_equal(text,
+		"      --as-wide-as MAY_STAND_X  "
+		"A_WORD_THAT_HAS_NO_ROOM_IN_ITS_LINE_BUT_HAS_NONE_IN_THE_NEXT_EITHER\n"
+		"                                then\n"
+		"      --of-one-more LETTER_XXXX\n"
+		"                                below\n");
+}
+
 static void print_log(void)
 {
 	char text[3000];
@@ -305,8 +365,11 @@ static void test_err(void **state)
 	assert_string_equal(e.text, "open x: No such file or directory");
 	memset(text, 'y', sizeof text);
 	text[sizeof text - 1] = '\0';
+	errno = EAGAIN;
 	err_set_errno(&e, -1, ENOENT, "%s", text);
+	assert_int_equal(errno, EAGAIN);
 	assert_int_equal(strlen(e.text), ERR_BYTES - 1);
+	assert_int_equal(strspn(e.text, "y"), ERR_BYTES - 1);
 }
 
 int main(void)
@@ -320,6 +383,8 @@ int main(void)
 		cmocka_unit_test(test_format_size),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_wide_help),
 		cmocka_unit_test(test_log),
 		cmocka_unit_test(test_err),
 	};

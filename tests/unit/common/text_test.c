@@ -31,6 +31,37 @@ static void test_tame(void **state)
 	text_tame((char[]){ "" });
 }
 
+/* Where characters begin and end to be ones that may be shown. */
+static void test_limits(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t length;
+	} cases[] = {
+		{ "\037", 0 }, { " ", 1 }, { "~", 1 }, { "\177", 0 }, { "\200", 0 }, { "\277", 0 }, { "\377", 0 },
+		/* U+007F and U+07FF in more bytes than they need, U+009F, U+00A0, U+07FF. */
+		{ "\301\277", 0 }, { "\340\237\277", 0 }, { "\302\237", 0 }, { "\302\240", 2 }, { "\337\277", 2 },
+		/* U+0800, U+D7FF, the surrogates, U+E000, U+FFFF. */
+		{ "\340\240\200", 3 }, { "\355\237\277", 3 }, { "\355\240\200", 0 }, { "\355\277\277", 0 },
+		{ "\356\200\200", 3 }, { "\357\277\277", 3 },
+		/* U+FFFF in four bytes, U+10000, U+1B000, U+10FFFF, the one behind it, five bytes. */
+		{ "\360\217\277\277", 0 }, { "\360\220\200\200", 4 }, { "\360\233\200\200", 4 },
+		{ "\364\217\277\277", 4 }, { "\364\220\200\200", 0 }, { "\370\210\200\200\200", 0 },
+		/* What comes behind is no continuation. */
+		{ "\303x", 0 }, { "\342x\254", 0 }, { "\342\202x", 0 }, { "\360\237\230\300", 0 },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		const uint8_t *at = (const uint8_t *)cases[i].text;
+		size_t bytes = strlen(cases[i].text);
+		assert_int_equal(text_length(at, bytes), cases[i].length);
+		assert_int_equal(text_length(at, bytes + 1), cases[i].length);
+		for (size_t left = 1; left < bytes; left++)
+			assert_int_equal(text_length(at, left), 0);
+	}
+}
+
 static void test_err(void **state)
 {
 	struct err err;
@@ -63,6 +94,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tame),
+		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_err),
 		cmocka_unit_test(test_log),
 	};

@@ -12,7 +12,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +27,7 @@
 #include "server/cluster/agree/agree.h"
 #include "server/cluster/agree/register.h"
 #include "server/cluster/agree/zookeeper.h"
+#include "tests/unit/stopped.h"
 
 #define JAR "/usr/share/java/zookeeper.jar"
 #define PATIENCE_NS 120000000000ull
@@ -317,26 +317,6 @@ static void test_over(void **state)
 	agree_close(&b);
 }
 
-/* Whether all threads of it stand still: the signal reaches one after the other. */
-static bool stands(pid_t pid)
-{
-	char path[64], state;
-	glob_t threads;
-	size_t n = 0;
-
-	snprintf(path, sizeof path, "/proc/%d/task/*/stat", (int)pid);
-	assert_int_equal(glob(path, 0, NULL, &threads), 0);
-	for (size_t i = 0; i < threads.gl_pathc; i++) {
-		FILE *f = fopen(threads.gl_pathv[i], "re");
-
-		n += f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'T';
-		if (f)
-			fclose(f);
-	}
-	globfree(&threads);
-	return n == threads.gl_pathc;
-}
-
 /* The servers stand still while a write is under way: nobody knows, then it can be read. */
 static void test_stopped(void **state)
 {
@@ -347,7 +327,7 @@ static void test_stopped(void **state)
 	(void)state;
 	assert_int_equal(make(a, &x, "/stopped", "0", false), AGREE_DONE);
 	assert_int_equal(kill(server, SIGSTOP), 0);
-	while (!stands(server))
+	while (!is_stopped(server))
 		assert_true(clock_ns() < until);
 	assert_int_equal(put(a, &x, "/stopped", "1", 0), AGREE_UNKNOWN);
 	assert_non_null(strstr(x.why, "writing /stopped: "));

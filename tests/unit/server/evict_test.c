@@ -244,6 +244,72 @@ static void test_a_worker_leaves(void **state)
 	slabs_release(f.table->slabs, &slab);
 }
 
+/* ------------------------------------------------------------------ crowded buckets */
+
+#define MADE_MAX 2000u
+
+/* The next number whose key stands in the same two buckets as the others. */
+static uint64_t next_made(uint64_t i)
+{
+	char key[32];
+
+	for (;; i++) {
+		size_t bytes = (size_t)sprintf(key, "%llu", (unsigned long long)i);
+		struct hash h = hash_key(f.table->hash_seed, key, bytes);
+		if (h.a >> 58 == 5 && h.b >> 58 == 5)
+			return i;
+	}
+}
+
+static int put_made(uint64_t i, uint64_t *stripe)
+{
+	char key[32];
+	struct store_change c = { .key = key, .value = "v", .value_bytes = 1 };
+	struct store_result r;
+
+	c.key_bytes = (unsigned)sprintf(key, "%llu", (unsigned long long)i);
+	c.hash = hash_key(f.table->hash_seed, key, c.key_bytes);
+	*stripe = layout_stripe(c.hash.b, f.table->stripes);
+	return store_put(&f.worker[0], &c, &r);
+}
+
+/* Keys of these buckets go, one for each that comes, and only once there is no other place. */
+static void test_crowded_buckets(void **state)
+{
+	uint64_t i = next_made(0), n = 0, keys, stripe, gone;
+
+	(void)state;
+	assert_int_equal(fixture_put(&f.worker[0], "other", 5, "v", 1, 0, NULL), WIRE_OK);
+	for (; !index_crowded(f.store->index) && n < MADE_MAX; i = next_made(i + 1), n++) {
+		assert_int_equal(evict_count(f.store->evict), 0);
+		assert_int_equal(put_made(i, &stripe), WIRE_OK);
+	}
+	assert_true(n > 50 && n < MADE_MAX);
+	keys = index_keys(f.store->index);
+	gone = evict_count(f.store->evict);
+	assert_true(gone > 0);
+	assert_int_equal(keys, 1 + n - gone);
+	for (n = 0; n < 20; i = next_made(i + 1), n++)
+		assert_int_equal(put_made(i, &stripe), WIRE_OK);
+	assert_int_equal(index_keys(f.store->index), keys + 20 - (evict_count(f.store->evict) - gone));
+	assert_true(evict_count(f.store->evict) > gone);
+
+	/* While none may go, or one is on its way, it waits. */
+	gone = evict_count(f.store->evict);
+	f.worker[0].evictions = 1;
+	while (put_made(i, &stripe) == WIRE_OK)
+		i = next_made(i + 1);
+	assert_int_equal(put_made(i, &stripe), STORE_ASIDE);
+	f.worker[0].evictions = 0;
+	lock_all(7);
+	atomic_store(&f.table->locks[stripe], 0);
+	assert_int_equal(put_made(i, &stripe), STORE_ASIDE);
+	assert_int_equal(evict_count(f.store->evict), gone);
+	lock_all(0);
+	assert_int_equal(put_made(i, &stripe), WIRE_OK);
+	assert_int_equal(evict_count(f.store->evict), gone + 1);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -270,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_change_does_not_wait_for_a_victims_lock, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(test_crowded_buckets, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_long_slab_goes_in_steps, setup_long, teardown),
 		cmocka_unit_test_setup_teardown(test_its_class_goes_on, setup_long, teardown),
 		cmocka_unit_test_setup_teardown(test_locked_items_keep_their_slab, setup_long, teardown),

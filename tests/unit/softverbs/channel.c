@@ -176,21 +176,6 @@ static void stop_at_waking(int sock)
 	kit_close(&k);
 }
 
-static void wait_stopped(pid_t pid)
-{
-	uint64_t until = kit_now_ns() + KIT_LIMIT_S * 1000000000ull;
-	char path[64], state = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	while (state != 'T') {
-		FILE *file = fopen(path, "r");
-
-		CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && !fclose(file));
-		CHECK(kit_now_ns() < until);
-		sched_yield();
-	}
-}
-
 /* The next event's queue, or NULL. */
 static struct ibv_cq *event_within(struct kit *k, int ms)
 {
@@ -254,7 +239,7 @@ static void be_woken_by_another(int sock)
 		CHECK(!kit_post_recv(&k, 0, 8, 1) && !kit_post_recv(&k, 0, 8, 1));
 		CHECK(!ibv_req_notify_cq(k.rcq, 0));
 		kit_meet(&k);
-		wait_stopped(k.pid);
+		kit_wait_stopped(k.pid);
 		be_woken(&other);
 		CHECK(!kill(k.pid, SIGCONT));
 	}

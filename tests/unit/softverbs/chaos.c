@@ -11,11 +11,11 @@
  * 1,000.
  */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <malloc.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include "tests/unit/descriptors.h"
 #include "tests/unit/softverbs/kit.h"
 
 #define S IBV_SEND_SIGNALED
@@ -290,18 +290,6 @@ struct holdings {
 	size_t heap_bytes;
 };
 
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 /* Lines of a file that hold the text. */
 static int count_lines(const char *path, const char *text)
 {
@@ -318,7 +306,7 @@ static int count_lines(const char *path, const char *text)
 
 static struct holdings count_holdings(void)
 {
-	return (struct holdings){ count_fds(), count_lines("/proc/self/maps", "softverbs"),
+	return (struct holdings){ count_descriptors(), count_lines("/proc/self/maps", "softverbs"),
 				  mallinfo2().uordblks };
 }
 

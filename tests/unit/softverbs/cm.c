@@ -1,38 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cm.c -- connection management. */
-#include <arpa/inet.h>
-#include "tests/unit/softverbs/kit.h"
+#include "tests/unit/softverbs/events.h"
 
 #define S IBV_SEND_SIGNALED
-
-static struct sockaddr_in loopback(uint16_t port)
-{
-	return (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = port,
-				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-}
-
-/* The next event, which must be this. */
-static struct rdma_cm_event *next_event(struct rdma_event_channel *ch,
-					enum rdma_cm_event_type type)
-{
-	struct pollfd pfd = { .fd = ch->fd, .events = POLLIN };
-	struct rdma_cm_event *ev;
-
-	CHECK(poll(&pfd, 1, KIT_LIMIT_S * 1000) == 1);
-	CHECK(!sv_get_cm_event(ch, &ev));
-	if (ev->event != type)
-		fprintf(stderr, "event %d status %d, not %d\n", ev->event, ev->status, type);
-	CHECK(ev->event == type);
-	return ev;
-}
-
-static void expect_event(struct rdma_event_channel *ch, enum rdma_cm_event_type type, int status)
-{
-	struct rdma_cm_event *ev = next_event(ch, type);
-
-	CHECK(ev->status == status);
-	CHECK(!sv_ack_cm_event(ev));
-}
 
 static struct rdma_cm_id *listen_any(struct rdma_event_channel *ch, struct sockaddr_in *addr,
 				     int backlog)
@@ -120,7 +90,7 @@ static void manual_server(int sock)
 
 	CHECK(ch && (listener = listen_any(ch, &addr, 4)));
 	kit_say(sock, sv_get_src_port(listener));
-	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ev = take_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	id = ev->id;
 	CHECK(ev->listen_id == listener && ev->status == 0 && id->verbs);
 	CHECK(ev->param.conn.private_data_len == 56);
@@ -145,7 +115,7 @@ static void manual_server(int sock)
 	CHECK(kit_async(&k) == IBV_EVENT_QP_ACCESS_ERR);
 	/* The second connection gets the right. */
 	CHECK(!sv_destroy_id(id));
-	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ev = take_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	id = ev->id;
 	CHECK(!sv_ack_cm_event(ev));
 	kit_close(&k);
@@ -175,7 +145,7 @@ static struct rdma_cm_id *manual_connect(struct kit *k, struct rdma_event_channe
 
 	param.qp_num = fresh_qp(k, id)->qp_num;
 	CHECK(!sv_connect(id, &param));
-	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	ev = take_event(ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	CHECK(ev->param.conn.private_data_len == 196);
 	CHECK(!strcmp(ev->param.conn.private_data, "welcome"));
 	CHECK(!sv_ack_cm_event(ev));
@@ -237,7 +207,7 @@ static void auto_server_with(int sock, uint8_t resources)
 
 	CHECK(ch && (listener = listen_any(ch, &any, 4)));
 	kit_say(sock, sv_get_src_port(listener));
-	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ev = take_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	id = ev->id;
 	CHECK(!sv_ack_cm_event(ev));
 	kit_open(&k, &kit_defaults, sock);
@@ -342,7 +312,7 @@ static void rejecting_server(int sock)
 	struct rdma_cm_event *ev;
 
 	kit_say(sock, sv_get_src_port(listener));
-	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ev = take_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	CHECK(kit_hear(sock) == 1); /* the second saw that the backlog is full */
 	struct rdma_cm_id *rejected = ev->id;
 	CHECK(!sv_reject(rejected, "go away", 8));
@@ -365,7 +335,7 @@ static void rejected_client(int sock)
 	CHECK(!sv_connect(second, &param));
 	expect_event(ch2, RDMA_CM_EVENT_REJECTED, 3);
 	kit_say(sock, 1);
-	ev = next_event(ch, RDMA_CM_EVENT_REJECTED);
+	ev = take_event(ch, RDMA_CM_EVENT_REJECTED);
 	CHECK(ev->status == 28 && ev->param.conn.private_data_len == 148);
 	CHECK(!strcmp(ev->param.conn.private_data, "go away"));
 	CHECK(!sv_ack_cm_event(ev));
@@ -405,7 +375,7 @@ static void lonely(int sock)
 	id = resolved(ch, sv_get_src_port(bound));
 	CHECK(!sv_connect(id, &param));
 	CHECK(!sv_listen(bound, 1));
-	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ev = take_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	asker = ev->id;
 	CHECK(!sv_ack_cm_event(ev));
 	CHECK(!sv_reject(asker, NULL, 0));
@@ -457,7 +427,7 @@ static void patient_client(int sock)
 	int status;
 
 	setenv("SOFTVERBS_CM_TIMEOUT_MS", "300", 1);
-	kill(pid, SIGSTOP);
+	kit_stop(pid);
 	for (int i = 0; i < 6; i++) {
 		ids[i] = resolved(ch, port);
 		CHECK(!sv_connect(ids[i], &param));
@@ -513,7 +483,7 @@ static void surviving_server(int sock)
 	struct rdma_cm_event *ev;
 
 	kit_say(sock, sv_get_src_port(listener));
-	ev = next_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ev = take_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	id = ev->id;
 	CHECK(!sv_ack_cm_event(ev));
 	param.qp_num = fresh_qp(&k, id)->qp_num;

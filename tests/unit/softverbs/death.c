@@ -66,7 +66,7 @@ static void patient(int sock)
 	/* The link is up, and nothing was read yet. */
 	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, 0, 0, 1, S));
 	kit_expect(k.scq, 1, IBV_WC_SUCCESS);
-	kill(k.pid, SIGSTOP);
+	kit_stop(k.pid);
 	/* The first access of all comes when nobody is there to answer. */
 	for (uint64_t i = 0; i < 1000; i++) {
 		k.mem[0] = 0;

@@ -254,6 +254,7 @@ static void self(int sock)
 	CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, 8, 0, 99, S));
 	kit_expect(k.scq, 99, IBV_WC_SUCCESS);
 	/* Limits. */
+	CHECK(!ibv_poll_cq(k.scq, 0, &wc) && ibv_poll_cq(k.scq, -1, &wc) < 0);
 	CHECK(kit_post(&k, IBV_WR_SEND, 0, opts.inline_bytes + 1, 0, 5, S | IBV_SEND_INLINE) ==
 	      EINVAL);
 	for (uint32_t i = 0; i < opts.recv_wr; i++)

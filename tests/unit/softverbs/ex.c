@@ -166,6 +166,7 @@ static void nothing_of_it(int sock)
 {
 	struct ibv_poll_cq_attr attr = { 0 };
 	uint8_t much[4 * INLINE_BYTES] = { 0 };
+	struct ibv_sge sges[64] = { { 0 } };
 	struct ex e;
 
 	(void)sock;
@@ -183,6 +184,10 @@ static void nothing_of_it(int sock)
 	start(&e, 3);
 	ibv_wr_set_sge(e.qpx, 0, 0, 0); /* of which request? */
 	CHECK(ibv_wr_complete(e.qpx) == EINVAL);
+	start(&e, 3);
+	ibv_wr_rdma_write(e.qpx, e.k.mr->rkey, (uintptr_t)e.k.mem);
+	ibv_wr_set_sge_list(e.qpx, 64, sges);
+	CHECK(ibv_wr_complete(e.qpx) == EINVAL);
 	start(&e, 4);
 	ibv_wr_rdma_write(e.qpx, e.k.mr->rkey, (uintptr_t)e.k.mem);
 	ibv_wr_abort(e.qpx);
@@ -195,6 +200,56 @@ static void nothing_of_it(int sock)
 	CHECK(ibv_wr_complete(e.qpx) == EINVAL);
 	CHECK(ibv_start_poll(e.cq, &attr) == ENOENT);
 	CHECK(e.k.mem[0] == 0);
+	close_ex(&e);
+}
+
+static int write_bytes(struct ex *e, struct ibv_qp_ex *qpx, uint64_t n)
+{
+	ibv_wr_start(qpx);
+	qpx->wr_flags = 0;
+	for (uint64_t i = 0; i < n; i++) {
+		qpx->wr_id = i;
+		ibv_wr_rdma_write(qpx, e->k.mr->rkey, (uintptr_t)e->k.mem + i);
+		ibv_wr_set_inline_data(qpx, (void *)(uintptr_t)"x", 1);
+	}
+	return ibv_wr_complete(qpx);
+}
+
+/* There has to be room for all of a draft, and a queue pair that sends. */
+static void no_room(int sock)
+{
+	struct ibv_sge sges[3] = { { 0 } };
+	struct ex e;
+	struct ibv_qp *idle;
+
+	(void)sock;
+	open_ex(&e);
+	CHECK((idle = make_qp(&e, OPS, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) != NULL);
+	kit_to_init(&e.k, idle);
+	CHECK(write_bytes(&e, sv_qp_to_qp_ex(idle), 2) == EINVAL);
+	CHECK(!sv_destroy_qp(idle));
+	/* Without a completion that was polled, no slot is free again. */
+	start(&e, 1);
+	ibv_wr_rdma_write(e.qpx, e.k.mr->rkey, (uintptr_t)e.k.mem + 8);
+	ibv_wr_set_inline_data(e.qpx, (void *)(uintptr_t)"y", 1);
+	CHECK(!ibv_wr_complete(e.qpx));
+	CHECK(!write_bytes(&e, e.qpx, 2));
+	e.k.mem[0] = e.k.mem[1] = 0;
+	CHECK(write_bytes(&e, e.qpx, 2) == ENOMEM && !e.k.mem[0] && !e.k.mem[1]);
+	CHECK(!write_bytes(&e, e.qpx, 1));
+	expect(&e, 1, IBV_WC_RDMA_WRITE);
+	CHECK(write_bytes(&e, e.qpx, 2) == ENOMEM); /* one is free, and not two */
+	start(&e, 2);
+	ibv_wr_rdma_write(e.qpx, e.k.mr->rkey, (uintptr_t)e.k.mem + 8);
+	ibv_wr_set_sge_list(e.qpx, 3, sges); /* one more than it has */
+	CHECK(ibv_wr_complete(e.qpx) == EINVAL);
+	start(&e, 3);
+	ibv_wr_rdma_write(e.qpx, e.k.mr->rkey, (uintptr_t)e.k.mem + 8);
+	ibv_wr_set_inline_data(e.qpx, (void *)(uintptr_t)"z", 1);
+	CHECK(!ibv_wr_complete(e.qpx));
+	expect(&e, 3, IBV_WC_RDMA_WRITE);
+	CHECK(e.k.mem[8] == 'z');
+	CHECK(!write_bytes(&e, e.qpx, 2) && e.k.mem[0] == 'x' && e.k.mem[1] == 'x');
 	close_ex(&e);
 }
 
@@ -252,6 +307,10 @@ static void what_there_is_none_of(int sock)
 	      errno == EOPNOTSUPP);
 	CHECK(!make_qp(&e, 0, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD) && errno == EOPNOTSUPP);
 	CHECK(!ibv_create_cq_ex(e.k.ctx, &init) && errno == EOPNOTSUPP);
+	struct ibv_query_device_ex_input input = { .comp_mask = 1 };
+	CHECK(ibv_query_device_ex(e.k.ctx, &input, &attr) == EINVAL);
+	input.comp_mask = 0;
+	CHECK(!ibv_query_device_ex(e.k.ctx, &input, &attr));
 	CHECK(!ibv_query_device_ex(e.k.ctx, NULL, &attr));
 	CHECK(attr.phys_port_cnt_ex == 1 && attr.completion_timestamp_mask);
 	CHECK(!attr.odp_caps.general_caps && !attr.tso_caps.max_tso);
@@ -304,6 +363,12 @@ static void test_nothing_of_it(void **state)
 	run(nothing_of_it);
 }
 
+static void test_no_room(void **state)
+{
+	(void)state;
+	run(no_room);
+}
+
 static void test_datagrams(void **state)
 {
 	(void)state;
@@ -328,6 +393,7 @@ int main(void)
 		cmocka_unit_test(test_every_opcode),
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_nothing_of_it),
+		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_datagrams),
 		cmocka_unit_test(test_what_there_is_none_of),
 		cmocka_unit_test(test_closed_early),

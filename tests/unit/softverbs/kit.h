@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -27,6 +28,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "common/softverbs/softverbs.h"
+#include "tests/unit/stopped.h"
 
 #undef ibv_reg_mr
 #undef ibv_query_port
@@ -89,6 +91,24 @@ static inline uint64_t kit_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Until each thread of the process stands still. */
+static inline void kit_wait_stopped(pid_t pid)
+{
+	uint64_t until = kit_now_ns() + KIT_LIMIT_S * 1000000000ull;
+
+	while (!is_stopped(pid)) {
+		CHECK(kit_now_ns() < until);
+		sched_yield();
+	}
+}
+
+/* The signal is no more than sent when kill() returns. */
+static inline void kit_stop(pid_t pid)
+{
+	CHECK(!kill(pid, SIGSTOP));
+	kit_wait_stopped(pid);
 }
 
 static inline void kit_say(int sock, uint64_t word)

@@ -136,6 +136,56 @@ static void test_key_and_detach(void **state)
 	close_end(&from);
 }
 
+/* What else happens to groups between two datagrams: members get each once, others none. */
+static void test_news_of_groups(void **state)
+{
+	const union ibv_gid another = { .raw = { 0xff, 0x0e, [15] = 8 } };
+	struct end a, b, c, from;
+	struct ibv_ah *to_group;
+
+	(void)state;
+	open_member(&a);
+	open_member(&b);
+	open_end(&c);
+	open_sender(&from, 0);
+	for (uint8_t i = 0; i < 4; i++) {
+		post_recv(&a, 1, SLOT_BYTES);
+		post_recv(&b, 1, SLOT_BYTES);
+		send_byte(&from, i, QKEY);
+		expect_from(&a, from.qp->qp_num, i, 0);
+		expect_from(&b, from.qp->qp_num, i, 0);
+		CHECK(!(i % 2 ? sv_detach_mcast : sv_attach_mcast)(c.qp, &another, 0));
+	}
+	/* As many members, but not the same. */
+	CHECK(!sv_detach_mcast(b.qp, &group, 0));
+	post_recv(&a, 1, SLOT_BYTES);
+	send_byte(&from, 8, QKEY);
+	expect_from(&a, from.qp->qp_num, 8, 0);
+	CHECK(!sv_detach_mcast(a.qp, &group, 0));
+	CHECK(!sv_attach_mcast(c.qp, &group, 0));
+	post_recv(&a, 1, SLOT_BYTES);
+	post_recv(&b, 1, SLOT_BYTES);
+	post_recv(&c, 1, SLOT_BYTES);
+	send_byte(&from, 9, QKEY);
+	expect_from(&c, from.qp->qp_num, 9, 0);
+	expect_nothing(&a);
+	expect_nothing(&b);
+	/* One to b alone in between. */
+	to_group = from.ah;
+	from.ah = new_ah(&from);
+	send_one(&from, 0, 100, b.qp->qp_num, QKEY);
+	CHECK(kit_wait(b.rcq).status == IBV_WC_SUCCESS);
+	CHECK(!sv_destroy_ah(from.ah));
+	from.ah = to_group;
+	post_recv(&c, 1, SLOT_BYTES);
+	send_byte(&from, 10, QKEY);
+	expect_from(&c, from.qp->qp_num, 10, 0);
+	close_end(&from);
+	close_member(&c);
+	close_end(&a);
+	close_end(&b);
+}
+
 /* A member that doesn't want to hear itself. */
 static void test_not_to_self(void **state)
 {
@@ -497,6 +547,31 @@ static void test_join_and_go(void **state)
 	close_id(&i);
 }
 
+/* An id's groups are apart: one of IPv4, and one of IPv6, whose address is the group's. */
+static void test_groups_of_an_id(void **state)
+{
+	struct sockaddr_in6 six = { .sin6_family = AF_INET6 };
+	struct sockaddr *addrs[] = { (struct sockaddr *)&six, (struct sockaddr *)&group_addr };
+	struct rdma_cm_event *ev;
+	struct id i;
+
+	(void)state;
+	memcpy(&six.sin6_addr, &group, sizeof(group));
+	open_id(&i);
+	CHECK(!sv_join_multicast(i.id, addrs[0], NULL));
+	ev = next_event(&i, RDMA_CM_EVENT_MULTICAST_JOIN);
+	CHECK(!memcmp(&ev->param.ud.ah_attr.grh.dgid, &group, sizeof(group)));
+	CHECK(!sv_ack_cm_event(ev));
+	CHECK(!sv_destroy_ah(join(&i, RDMA_MC_JOIN_FLAG_FULLMEMBER)));
+	for (int n = 0; n < 2; n++)
+		CHECK(sv_join_multicast(i.id, addrs[n], NULL) == -1 && errno == EADDRINUSE);
+	for (int n = 0; n < 2; n++) {
+		CHECK(!sv_leave_multicast(i.id, addrs[n]));
+		CHECK(sv_leave_multicast(i.id, addrs[n]) == -1 && errno == EADDRNOTAVAIL);
+	}
+	close_id(&i);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -505,6 +580,7 @@ int main(void)
 		cmocka_unit_test(test_member_dies),
 		cmocka_unit_test(test_members_get_it),
 		cmocka_unit_test(test_key_and_detach),
+		cmocka_unit_test(test_news_of_groups),
 		cmocka_unit_test(test_not_to_self),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_groups_of_a_queue_pair),
@@ -512,6 +588,7 @@ int main(void)
 		cmocka_unit_test(test_join),
 		cmocka_unit_test(test_join_refused),
 		cmocka_unit_test(test_join_and_go),
+		cmocka_unit_test(test_groups_of_an_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include "tests/unit/softverbs/kit.h"
+#include "common/softverbs/object/channel.h"
 
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);
@@ -185,16 +186,43 @@ static void back_off(int sock)
 
 	(void)sock;
 	kit_open_spinning(&one, "500");
-	/* At the 1st, 3rd, 7th... wait. */
-	for (int i = 0; i < 300; i++) {
+	/* At the 1st, 3rd, 7th... wait, and from the 255th on at each 256th. */
+	for (int i = 0; i < 800; i++) {
 		spins += wait_event(pass_time, complete);
 		CHECK(slept);
 	}
-	CHECK(spins == 8);
+	CHECK(spins == 10);
 	/* Events are frequent again, and are seen to be in the end. */
 	while (!wait_event(complete, complete))
 		CHECK(++waits < 256);
 	CHECK(!slept);
+	kit_close(&one);
+}
+
+static void pass_some_time(void)
+{
+	passed_ns += 1000;
+}
+
+/* A microsecond is one, and a wait that was in vain halves what a later one is to cost. */
+static void last_as_said(int sock)
+{
+	int waits = 0;
+
+	(void)sock;
+	kit_open_spinning(&one, "10");
+	CHECK(wait_event(pass_some_time, complete) && yields == 10);
+	for (int skips = 1; skips < 7; skips = 2 * skips + 1) {
+		for (int i = 0; i < skips; i++)
+			CHECK(!wait_event(complete, complete));
+		CHECK(wait_event(pass_some_time, complete) && yields == 10);
+	}
+	for (int i = 0; i < 7; i++)
+		CHECK(!wait_event(complete, complete));
+	CHECK(wait_event(complete, NULL) && wait_event(pass_some_time, complete));
+	while (!wait_event(pass_some_time, complete))
+		waits++;
+	CHECK(waits == 7);
 	kit_close(&one);
 }
 
@@ -235,14 +263,28 @@ static void never_block(int sock)
 
 static void refuse_nonsense(int sock)
 {
-	static const char *const bad[] = { "soon", "", "-1", "5x", "10001" };
-	int n;
-	struct ibv_device **list = sv_get_device_list(&n);
+	static const char *const bad[] = { "soon", "", "-1", "5x", "10001" }, *const good[] = { "10000", "9", "0" };
+	struct ibv_device **list = sv_get_device_list(NULL);
+	int said[2], err = dup(2);
+	char text[256], wanted[64];
+	ssize_t n;
 
 	(void)sock;
+	CHECK(err >= 0 && !pipe2(said, O_NONBLOCK));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		CHECK(!setenv("SOFTVERBS_SPIN_US", bad[i], 1));
-		CHECK(!sv_open_device(list[0]) && errno == EINVAL);
+		CHECK(dup2(said[1], 2) == 2);
+		errno = 0;
+		CHECK(!sv_open_device(list[0]) && errno == EINVAL && dup2(err, 2) == 2);
+		n = read(said[0], text, sizeof(text) - 1);
+		CHECK(n > 0);
+		text[n] = '\0';
+		snprintf(wanted, sizeof(wanted), "SOFTVERBS_SPIN_US=%s: not a number from 0 to 10000", bad[i]);
+		CHECK(strstr(text, wanted));
+	}
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		CHECK(!setenv("SOFTVERBS_SPIN_US", good[i], 1));
+		CHECK(!sv_chan_env());
 	}
 	sv_free_device_list(list);
 }
@@ -253,7 +295,7 @@ static void test_spin(void **state)
 	kit_run(find_by_looking, back_off);
 	kit_run(give_way, never_spin);
 	kit_run(never_block, refuse_nonsense);
-	kit_run(await_late_writer, kit_nothing);
+	kit_run(await_late_writer, last_as_said);
 }
 
 /* ---- an event that is written late, behind one of another queue ---- */

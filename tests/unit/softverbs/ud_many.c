@@ -174,23 +174,6 @@ static void stopped(int sock)
 	close_end(&e);
 }
 
-/* Field 3 of its stat is T. */
-static void wait_stopped(pid_t pid)
-{
-	uint64_t until = kit_now_ns() + LIMIT_NS;
-	char path[64], state = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	while (state != 'T') {
-		FILE *file = fopen(path, "r");
-
-		CHECK(file && fscanf(file, "%*d %*s %c", &state) == 1);
-		fclose(file);
-		CHECK(kit_now_ns() < until);
-		sched_yield();
-	}
-}
-
 static void beside_stopped(int sock)
 {
 	uint32_t qpn = (uint32_t)kit_hear(sock);
@@ -200,7 +183,7 @@ static void beside_stopped(int sock)
 
 	open_end(&e);
 	send_one(&e, 0, 8, qpn, QKEY);
-	wait_stopped(pid);
+	kit_wait_stopped(pid);
 	for (uint32_t i = 0; i < 40; i++)
 		send_one(&e, i, 4096, qpn, QKEY);
 	/* It waited once, not for each of them. */

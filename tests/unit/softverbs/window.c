@@ -195,6 +195,58 @@ static void test_bind_refused(void **state)
 	kit_close(&k);
 }
 
+/* Memory that peers can't write to may be read through a window. */
+static void test_sealed(void **state)
+{
+	struct kit_opts o = opts();
+	struct ibv_mw *mw;
+	struct kit k;
+
+	(void)state;
+	o.mem_flags = SV_MEM_SEALED;
+	kit_open(&k, &o, -1);
+	connect_to_self(&k);
+	mw = new_window(&k, IBV_MW_TYPE_2);
+	refuse_bind(&k, mw, ibv_inc_rkey(mw->rkey), AT, BYTES, WRITE);
+	refuse_bind(&k, mw, ibv_inc_rkey(mw->rkey), AT, BYTES, READ | IBV_ACCESS_REMOTE_ATOMIC);
+	expect_bind(&k, mw, READ);
+	access_by(&k, IBV_WR_RDMA_READ, mw->rkey, AT, 8, IBV_WC_SUCCESS);
+	CHECK(!ibv_dealloc_mw(mw));
+	kit_close(&k);
+}
+
+/* What is no request for a window is not taken. */
+static void test_malformed(void **state)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr right = { .opcode = IBV_WR_BIND_MW }, wr, *bad = NULL;
+	struct kit k;
+
+	(void)state;
+	open_self(&k);
+	sge = kit_sge(&k, 0, 8);
+	right.bind_mw.mw = new_window(&k, IBV_MW_TYPE_2);
+	right.bind_mw.rkey = ibv_inc_rkey(right.bind_mw.mw->rkey);
+	right.bind_mw.bind_info = (struct ibv_mw_bind_info){ k.mr, (uintptr_t)k.mem, 64, READ };
+	wr = right;
+	wr.bind_mw.bind_info.mr = NULL; /* of which region? */
+	CHECK(ibv_post_send(k.qp, &wr, &bad) == EINVAL && bad == &wr);
+	wr = right;
+	wr.bind_mw.mw = NULL;
+	CHECK(ibv_post_send(k.qp, &wr, &bad) == EINVAL);
+	wr = right;
+	wr.send_flags = IBV_SEND_INLINE;
+	CHECK(ibv_post_send(k.qp, &wr, &bad) == EINVAL);
+	wr = right;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	CHECK(ibv_post_send(k.qp, &wr, &bad) == EINVAL);
+	wr.opcode = IBV_WR_LOCAL_INV;
+	CHECK(ibv_post_send(k.qp, &wr, &bad) == EINVAL && kit_state(k.qp) == IBV_QPS_RTS);
+	CHECK(!ibv_dealloc_mw(right.bind_mw.mw));
+	kit_close(&k);
+}
+
 static void test_local_invalidate(void **state)
 {
 	struct ibv_mw *mw;
@@ -391,6 +443,8 @@ int main(void)
 		cmocka_unit_test(test_bounds_and_rights),
 		cmocka_unit_test(test_no_lkey),
 		cmocka_unit_test(test_bind_refused),
+		cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_local_invalidate),
 		cmocka_unit_test(test_type_1),
 		cmocka_unit_test(test_other_queue_pair),

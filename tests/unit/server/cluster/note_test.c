@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,11 +75,79 @@ static void test_a_note_that_cant_be(void **state)
 	free(text);
 }
 
+static bool is_read(const struct note *n)
+{
+	size_t bytes = note_bytes(n);
+	char *text = malloc(bytes);
+	struct note m;
+	bool is;
+
+	note_write(n, text);
+	is = note_read(text, bytes, &m);
+	assert_true(!is || (m.count == n->count && m.stripe_count == n->stripe_count));
+	free(text);
+	return is;
+}
+
+/* A note of all that one may have; of one more of each it is none. */
+static void test_limits(void **state)
+{
+	static const char key[LAYOUT_KEY_BYTES_MAX + 1];
+	struct note n = { .version = 1, .number = 1, .stripe_count = NOTE_MAX, .count = NOTE_MAX };
+
+	(void)state;
+	for (unsigned i = 0; i < NOTE_MAX; i++)
+		n.keys[i] = (struct durable_record){ .key = key, .key_bytes = LAYOUT_KEY_BYTES_MAX, .value = "",
+						     .version = LAYOUT_VERSION_MAX };
+	assert_true(is_read(&n));
+	n.keys[NOTE_MAX - 1].key_bytes++;
+	assert_false(is_read(&n));
+	n.keys[NOTE_MAX - 1].key_bytes = 0;
+	assert_false(is_read(&n));
+	n.keys[NOTE_MAX - 1].key_bytes = 1;
+	assert_true(is_read(&n));
+	n.keys[NOTE_MAX - 1].version++;
+	assert_false(is_read(&n));
+}
+
+#define STRIPE_COUNT_AT 32 /* in the bytes of a note; that of the keys is behind it */
+
+/* One more than there may be, all of which is there. */
+static void test_too_many(void **state)
+{
+	static char text[4096];
+	struct note n = { .version = 1, .number = 1 }, m;
+	uint32_t count = htole32(NOTE_MAX + 1);
+	size_t head = note_bytes(&n), key;
+
+	(void)state;
+	assert_false(is_read(&n)); /* a record without a stripe */
+	n.number = 0;
+	assert_true(is_read(&n));
+	note_write(&n, text);
+	memcpy(text + STRIPE_COUNT_AT, &count, sizeof count);
+	assert_false(note_read(text, head + (NOTE_MAX + 1) * sizeof count, &m));
+	n.count = 1;
+	n.keys[0] = (struct durable_record){ .key = "k", .key_bytes = 1, .value = "" };
+	note_write(&n, text);
+	key = note_bytes(&n) - head;
+	for (unsigned i = 1; i <= NOTE_MAX; i++)
+		memcpy(text + head + i * key, text + head, key);
+	memcpy(text + STRIPE_COUNT_AT + sizeof count, &count, sizeof count);
+	assert_false(note_read(text, head + (NOTE_MAX + 1) * key, &m));
+	count = htole32(NOTE_MAX);
+	memcpy(text + STRIPE_COUNT_AT + sizeof count, &count, sizeof count);
+	assert_true(note_read(text, head + NOTE_MAX * key, &m));
+	assert_false(note_read(text, head + NOTE_MAX * key + 1, &m));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_note),
 		cmocka_unit_test(test_a_note_that_cant_be),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* kvcli doctor asks a kvfront: what is made of its answers.  The network is made up here. */
+#include "config.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/cli/session/front.h"
+
+static struct {
+	const char *answer; /* NULL: it closes; "": it says nothing */
+	size_t told, piece; /* bytes at once */
+	int connect_error, open;
+	char path[128], sent[64];
+	uint64_t ms;
+} made;
+
+int socket(int family, int type, int protocol)
+{
+	(void)family, (void)protocol;
+	assert_int_equal(type & 0xf, SOCK_STREAM);
+	made.open++;
+	return dup(2);
+}
+
+int connect(int fd, const struct sockaddr *addr, socklen_t bytes)
+{
+	(void)fd, (void)bytes;
+	if (addr->sa_family == AF_UNIX)
+		snprintf(made.path, sizeof made.path, "%s", ((const struct sockaddr_un *)addr)->sun_path);
+	errno = made.connect_error;
+	return made.connect_error ? -1 : 0;
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
+{
+	(void)fd, (void)level, (void)name, (void)value, (void)bytes;
+	return 0;
+}
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+	(void)fd;
+	assert_true(flags & MSG_NOSIGNAL);
+	snprintf(made.sent, sizeof made.sent, "%.*s", (int)bytes, (const char *)data);
+	return (ssize_t)bytes;
+}
+
+ssize_t recv(int fd, void *to, size_t bytes, int flags)
+{
+	size_t n = made.answer ? strlen(made.answer + made.told) : 0;
+
+	(void)fd, (void)flags;
+	n = n < made.piece ? n : made.piece;
+	n = n < bytes ? n : bytes;
+	if (n)
+		memcpy(to, made.answer + made.told, n);
+	made.told += n;
+	return (ssize_t)n;
+}
+
+int poll(struct pollfd *fds, nfds_t count, int ms)
+{
+	(void)fds, (void)count;
+	assert_true(ms > 0);
+	if (!made.answer || made.answer[made.told]) {
+		made.ms += 3;
+		return 1;
+	}
+	made.ms += (uint64_t)ms;
+	return 0;
+}
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	(void)id;
+	t->tv_sec = (time_t)(made.ms / 1000);
+	t->tv_nsec = (long)(made.ms % 1000 * 1000000);
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&made, 0, sizeof made);
+	made.piece = 1000;
+	made.ms = 1000999;
+	return 0;
+}
+
+/* The number that the next descriptor gets. */
+static int next_fd(void)
+{
+	int fd = dup(2);
+
+	close(fd);
+	return fd;
+}
+
+static void examined(const char *where, bool is_there, const char *mark, const char *text)
+{
+	struct cli_front front;
+	int fd = next_fd();
+
+	made.told = 0;
+	cli_front_examine(where, &front);
+	assert_int_equal(next_fd(), fd);
+	assert_string_equal(front.text, text);
+	assert_string_equal(front.mark, mark);
+	assert_int_equal(front.is_there, is_there);
+}
+
+#define OURS "VERSION 1.6.0-kvfront-" PACKAGE_VERSION "\r\n"
+#define STATS(reached) "STAT pid 1\r\nSTAT kvd_reachable " #reached "\r\nEND\r\n"
+#define MUTE "it takes connections, but does not answer: restart it"
+#define NOT_OURS "/s: it is no kvfront"
+
+static void answers_are_judged(void **state)
+{
+	static const char *const cases[][3] = {
+		{ OURS STATS(1), "ok", "/s: version " PACKAGE_VERSION ", it reaches its kvd" },
+		{ OURS STATS(0), "FIX", "/s: version " PACKAGE_VERSION "; it does not reach its kvd: its log says why, "
+		  "and kvcli ping whether kvd answers" },
+		{ OURS "END\r\n", "FIX", "/s: version " PACKAGE_VERSION "; it does not reach its kvd: its log says why, "
+		  "and kvcli ping whether kvd answers" },
+		{ "VERSION 1-kvfront-0.1~rc+x-y\r\n" STATS(1), "note", "/s: version 0.1~rc+x-y, it reaches its kvd; kvcli "
+		  "is version " PACKAGE_VERSION ": restart kvfront if it was updated" },
+		{ "VERSION 1.6.21\r\n" STATS(1), "note", NOT_OURS ", but a memcached 1.6.21" },
+		{ "VERSION 1.6.21\r\nSTAT -kvfront-1\r\nEND\r\n", "note", NOT_OURS ", but a memcached 1.6.21" },
+		{ "VERSION 1.6.21\r\nERROR\r\n", "note", NOT_OURS ", but a memcached 1.6.21" },
+		{ "VERSION 1\033[2J\r\nEND\r\n", "note", NOT_OURS ", but a memcached 1" },
+		{ "HTTP/1.1 400 Bad Request\r\n", "note", NOT_OURS },
+		{ "CLIENT_ERROR unauthenticated\r\n", "note",
+		  "/s: it wants a name and a password first, so it is not known how it is" },
+		{ "", "FIX", "/s: " MUTE }, { NULL, "FIX", "/s: " MUTE }, { "VERSION 1", "FIX", "/s: " MUTE },
+		{ OURS "STAT kvd_reachable 1\r\n", "FIX", "/s: " MUTE }, { "HTTP", "FIX", "/s: " MUTE },
+	};
+
+	for (size_t piece = 1; piece < 100; piece *= 3)
+		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+			set_up(state);
+			made.piece = piece;
+			made.answer = cases[i][0];
+			examined("/s", true, cases[i][1], cases[i][2]);
+			assert_string_equal(made.sent, "version\r\nstats\r\n");
+			assert_string_equal(made.path, "/s");
+			assert_true(made.ms <= 1000999 + 10000);
+		}
+}
+
+/* One that never ends is not read for ever. */
+static void an_answer_without_end(void **state)
+{
+	static char much[40000];
+
+	(void)state;
+	memset(much, 'x', sizeof much - 1);
+	memcpy(much, "VERSION 9 ", 10);
+	made.answer = much;
+	examined("/s", true, "note", NOT_OURS ", but a memcached 9");
+	assert_int_equal(made.told, 16383);
+}
+
+static void nothing_is_there(void **state)
+{
+	static const struct {
+		int error;
+		bool is_there;
+		const char *mark, *text;
+	} cases[] = {
+		{ ENOENT, false, "FIX", "/s: no kvfront: No such file or directory: start it, or say where it is" },
+		{ ECONNREFUSED, false, "FIX", "/s: no kvfront: Connection refused: start it, or say where it is" },
+		{ EAGAIN, true, "FIX", "/s: no kvfront: Resource temporarily unavailable: start it, or say where it is" },
+		{ EACCES, true, "note", "/s: Permission denied: only the socket's owner and group may ask it" },
+		{ EPERM, true, "note", "/s: Operation not permitted: only the socket's owner and group may ask it" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		made.connect_error = cases[i].error;
+		examined("/s", cases[i].is_there, cases[i].mark, cases[i].text);
+	}
+}
+
+static void places_that_are_none(void **state)
+{
+	static const char *const none[] = { "host", ":11211", "" };
+	char path[300] = "/", text[400];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+		snprintf(text, sizeof text, "%s: no path of a socket, and not HOST:PORT", none[i]);
+		examined(none[i], true, "FIX", text);
+	}
+	memset(path + 1, 'p', sizeof((struct sockaddr_un *)NULL)->sun_path - 1);
+	snprintf(text, sizeof text, "%s: no kvfront: File name too long: start it, or say where it is", path);
+	examined(path, true, "FIX", text);
+	assert_int_equal(made.open, 0);
+	path[strlen(path) - 1] = '\0';
+	made.connect_error = ENOENT;
+	snprintf(text, sizeof text, "%s: no kvfront: No such file or directory: start it, or say where it is", path);
+	examined(path, false, "FIX", text);
+	assert_string_equal(made.path, path);
+	/* Of a host there are 255 bytes, of what is told of it 200. */
+	memset(path, 'h', 256);
+	strcpy(path + 256, ":1");
+	snprintf(text, sizeof text, "%.200s: no path of a socket, and not HOST:PORT", path);
+	examined(path, true, "FIX", text);
+}
+
+static void ports_are_asked(void **state)
+{
+	(void)state;
+	made.answer = OURS STATS(1);
+	examined("127.0.0.1:11211", true, "ok", "127.0.0.1:11211: version " PACKAGE_VERSION ", it reaches its kvd");
+	assert_int_equal(made.open, 1);
+	assert_string_equal(made.path, "");
+	made.connect_error = ECONNREFUSED;
+	examined("127.0.0.1:11211", false, "FIX",
+		 "127.0.0.1:11211: no kvfront: Connection refused: start it, or say where it is");
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(answers_are_judged),
+		TEST(an_answer_without_end),
+		TEST(nothing_is_there),
+		TEST(places_that_are_none),
+		TEST(ports_are_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

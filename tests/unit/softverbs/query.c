@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* query.c -- what can be asked of a device, and of an address: answers of any size, and refusals. */
+#include "tests/unit/softverbs/kit.h"
+
+#define RAW IBV_VALUES_MASK_RAW_CLOCK
+
+/* ---- devices ---- */
+
+static void tables(int sock)
+{
+	struct ibv_context *ctx = kit_open_device();
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+	__be16 pkey;
+	int gids = 0;
+
+	(void)sock;
+	CHECK(sv_query_port(ctx, 0, &port) == EINVAL && sv_query_port(ctx, 2, &port) == EINVAL);
+	CHECK(!sv_query_port(ctx, 1, &port));
+	while (!sv_query_gid(ctx, 1, gids, &gid))
+		gids++;
+	CHECK(errno == EINVAL && gids == port.gid_tbl_len);
+	errno = 0;
+	CHECK(sv_query_gid(ctx, 1, -1, &gid) == -1 && errno == EINVAL);
+	errno = 0;
+	CHECK(sv_query_gid(ctx, 2, 0, &gid) == -1 && errno == EINVAL);
+	CHECK(!sv_query_pkey(ctx, 1, 0, &pkey) && port.pkey_tbl_len == 1);
+	errno = 0;
+	CHECK(sv_query_pkey(ctx, 1, 1, &pkey) == -1 && errno == EINVAL);
+	errno = 0;
+	CHECK(sv_query_pkey(ctx, 2, 0, &pkey) == -1 && errno == EINVAL);
+	CHECK(!sv_close_device(ctx));
+}
+
+static void test_tables(void **state)
+{
+	(void)state;
+	kit_run(tables, kit_nothing);
+}
+
+static bool is_filled(const void *mem, size_t bytes, uint8_t with)
+{
+	const uint8_t *at = mem;
+
+	while (bytes && *at == with)
+		at++, bytes--;
+	return !bytes;
+}
+
+/* A program may be built with older structures than the device's, or newer ones. */
+static void sizes(int sock)
+{
+	struct ibv_context *ctx = kit_open_device();
+	struct verbs_context *vctx = verbs_get_ctx(ctx);
+	struct {
+		struct ibv_device_attr_ex attr;
+		uint8_t more[64];
+	} device;
+	struct {
+		struct ibv_port_attr attr;
+		uint8_t more[64];
+	} port;
+	struct ibv_query_device_ex_input input = { .comp_mask = 1 };
+	struct ibv_device_attr plain;
+	size_t least = sizeof(plain);
+
+	(void)sock;
+	memset(&plain, 0xff, sizeof(plain));
+	CHECK(!sv_query_device(ctx, &plain));
+	memset(&device, 0x5a, sizeof(device));
+	CHECK(vctx->query_device_ex(ctx, &input, &device.attr, sizeof(device)) == EINVAL);
+	CHECK(vctx->query_device_ex(ctx, NULL, &device.attr, least - 1) == EINVAL);
+	CHECK(is_filled(&device, sizeof(device), 0x5a));
+	CHECK(!vctx->query_device_ex(ctx, NULL, &device.attr, least));
+	CHECK(!memcmp(&device, &plain, least));
+	CHECK(is_filled((uint8_t *)&device + least, sizeof(device) - least, 0x5a));
+	input.comp_mask = 0;
+	CHECK(!vctx->query_device_ex(ctx, &input, &device.attr, sizeof(device)));
+	CHECK(is_filled(device.more, sizeof(device.more), 0));
+	CHECK(device.attr.device_cap_flags_ex == (uint64_t)plain.device_cap_flags && !device.attr.comp_mask);
+	memset(&port, 0x5a, sizeof(port));
+	CHECK(vctx->query_port(ctx, 2, &port.attr, sizeof(port)) == EINVAL);
+	CHECK(is_filled(&port, sizeof(port), 0x5a));
+	CHECK(!vctx->query_port(ctx, 1, &port.attr, 8));
+	CHECK(port.attr.state == IBV_PORT_ACTIVE && is_filled((uint8_t *)&port + 8, sizeof(port) - 8, 0x5a));
+	CHECK(!vctx->query_port(ctx, 1, &port.attr, sizeof(port)));
+	CHECK(port.attr.link_layer == IBV_LINK_LAYER_ETHERNET && is_filled(port.more, sizeof(port.more), 0));
+	CHECK(!sv_close_device(ctx));
+}
+
+static void test_sizes(void **state)
+{
+	(void)state;
+	kit_run(sizes, kit_nothing);
+}
+
+/* The clock of completions' timestamps. */
+static void clocks(int sock)
+{
+	struct ibv_values_ex values = { .comp_mask = RAW };
+	struct ibv_context *ctx = kit_open_device();
+	uint64_t before = kit_now_ns(), now;
+
+	(void)sock;
+	CHECK(!ibv_query_rt_values_ex(ctx, &values));
+	now = (uint64_t)values.raw_clock.tv_sec * 1000000000u + (uint64_t)values.raw_clock.tv_nsec;
+	CHECK(values.comp_mask == RAW && now >= before && now <= kit_now_ns());
+	values.comp_mask = RAW << 1;
+	CHECK(ibv_query_rt_values_ex(ctx, &values) == EOPNOTSUPP);
+	values.comp_mask = RAW | RAW << 1;
+	CHECK(ibv_query_rt_values_ex(ctx, &values) == EOPNOTSUPP);
+	CHECK(!sv_close_device(ctx));
+}
+
+static void test_clocks(void **state)
+{
+	(void)state;
+	kit_run(clocks, kit_nothing);
+}
+
+static void foreign(int sock)
+{
+	struct ibv_device **list = sv_get_device_list(NULL), other = { .transport_type = IBV_TRANSPORT_IB };
+
+	(void)sock;
+	CHECK(list && list[0] && !list[1] && !sv_is_soft(&other));
+	errno = 0;
+	CHECK(!sv_open_device(&other) && errno == ENODEV);
+	sv_free_device_list(list);
+}
+
+static void test_foreign(void **state)
+{
+	(void)state;
+	kit_run(foreign, kit_nothing);
+}
+
+/* ---- addresses ---- */
+
+static void expect_address(struct ibv_pd *pd, struct ibv_ah_attr attr, int error)
+{
+	struct ibv_ah *ah;
+
+	errno = 0;
+	ah = sv_create_ah(pd, &attr);
+	CHECK(!ah == !!error && errno == error);
+	if (!ah)
+		return;
+	CHECK(ah->pd == pd && ah->context == pd->context && sv_dealloc_pd(pd) == EBUSY);
+	CHECK(!sv_destroy_ah(ah));
+}
+
+static void addresses(int sock)
+{
+	struct ibv_context *ctx = kit_open_device();
+	struct ibv_pd *pd = sv_alloc_pd(ctx);
+	struct ibv_ah_attr attr = { .port_num = 1 };
+	struct ibv_port_attr port;
+
+	(void)sock;
+	CHECK(pd && !sv_query_port(ctx, 1, &port));
+	expect_address(pd, attr, 0); /* to the port's own LID, which is 0 */
+	attr.dlid = 1;
+	expect_address(pd, attr, EINVAL);
+	attr.is_global = 1; /* then there is no such thing */
+	expect_address(pd, attr, 0);
+	attr.grh.sgid_index = (uint8_t)(port.gid_tbl_len - 1);
+	expect_address(pd, attr, 0);
+	attr.grh.sgid_index++;
+	expect_address(pd, attr, EINVAL);
+	attr.is_global = attr.dlid = 0;
+	expect_address(pd, attr, 0);
+	attr.port_num = 0;
+	expect_address(pd, attr, EINVAL);
+	attr.port_num = 2;
+	expect_address(pd, attr, EINVAL);
+	CHECK(!sv_dealloc_pd(pd) && !sv_close_device(ctx));
+}
+
+static void test_addresses(void **state)
+{
+	(void)state;
+	kit_run(addresses, kit_nothing);
+}
+
+/* Back to who sent, from the address that it was sent to. */
+static void answers(int sock)
+{
+	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH, .sl = 5 }, without = { .wc_flags = IBV_WC_WITH_IMM };
+	struct ibv_context *ctx = kit_open_device();
+	struct ibv_pd *pd = sv_alloc_pd(ctx);
+	struct ibv_ah_attr attr;
+	struct ibv_grh grh = { .sgid = { .raw = { 1, 2, [15] = 3 } } };
+	struct ibv_ah *ah;
+
+	(void)sock;
+	CHECK(pd);
+	for (int i = 0; !sv_query_gid(ctx, 1, i, &grh.dgid); i++) {
+		memset(&attr, 0xff, sizeof(attr));
+		CHECK(!sv_init_ah_from_wc(ctx, 1, &wc, &grh, &attr));
+		CHECK(attr.is_global == 1 && attr.port_num == 1 && attr.sl == 5 && attr.grh.sgid_index == i);
+		CHECK(!memcmp(&attr.grh.dgid, &grh.sgid, sizeof(grh.sgid)));
+		CHECK(attr.grh.hop_limit > 1 && !attr.grh.flow_label && !attr.grh.traffic_class && !attr.dlid);
+		CHECK((ah = sv_create_ah_from_wc(pd, &wc, &grh, 1)) != NULL && !sv_destroy_ah(ah));
+	}
+	CHECK(sv_init_ah_from_wc(ctx, 2, &wc, &grh, &attr) == EINVAL);
+	CHECK(sv_init_ah_from_wc(ctx, 1, &without, &grh, &attr) == EINVAL);
+	errno = 0;
+	CHECK(!sv_create_ah_from_wc(pd, &without, &grh, 1) && errno == EINVAL);
+	errno = 0;
+	CHECK(!sv_create_ah_from_wc(pd, &wc, &grh, 2) && errno == EINVAL);
+	CHECK(!sv_dealloc_pd(pd) && !sv_close_device(ctx));
+}
+
+static void test_answers(void **state)
+{
+	(void)state;
+	kit_run(answers, kit_nothing);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tables),  cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_clocks),  cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_addresses), cmocka_unit_test(test_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
