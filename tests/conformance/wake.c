@@ -4,9 +4,10 @@
  *
  *	wake [--awake] CPU CPU [WAY...]
  *
- * Two processes, one on each CPU, wake each other by turns; WAY is eventfd, futex or
- * socketpair (all of them).  Prints "WAY US" for each: half the round trip, the median in
- * microseconds.  With --awake, threads of the lowest class keep the CPUs from idling:
+ * Two processes, one on each CPU, wake each other by turns; WAY is eventfd, futex,
+ * socketpair or line (all of them), which is a word that is spun on: what a line of the
+ * cache takes from one CPU to another, and not told of a single CPU.  Prints "WAY US" for
+ * each: half the round trip, the median in microseconds.  With --awake, threads of the lowest class keep the CPUs from idling:
  * what is left is the cost of the kernel's scheduler, and the rest was that of waking
  * a CPU.  No device that sleeps in the kernel is faster than the best of them.
  */
@@ -86,7 +87,7 @@ static void close_fds(void)
 	close(fd[1]);
 }
 
-static void open_futex(void)
+static void open_word(void)
 {
 	word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (word == MAP_FAILED)
@@ -108,9 +109,23 @@ static void wake_futex(int side)
 	syscall(SYS_futex, &word[side * 16], FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static void close_futex(void)
+static void close_word(void)
 {
 	munmap((void *)(uintptr_t)word, 4096);
+}
+
+/* A process of a real-time class, too, lets the other one come to its own CPU first. */
+static void wait_line(int side)
+{
+	for (unsigned int spins = 1; !atomic_load_explicit(&word[side * 16], memory_order_acquire); spins++)
+		if (spins % 4096 == 0)
+			sched_yield();
+	atomic_store_explicit(&word[side * 16], 0, memory_order_relaxed);
+}
+
+static void wake_line(int side)
+{
+	atomic_store_explicit(&word[side * 16], 1, memory_order_release);
 }
 
 static const struct way {
@@ -121,8 +136,9 @@ static const struct way {
 	void (*close)(void);
 } ways[] = {
 	{ "eventfd", open_eventfd, wait_fd, wake_fd, close_fds },
-	{ "futex", open_futex, wait_futex, wake_futex, close_futex },
+	{ "futex", open_word, wait_futex, wake_futex, close_word },
 	{ "socketpair", open_socketpair, wait_fd, wake_socket, close_fds },
+	{ "line", open_word, wait_line, wake_line, close_word },
 };
 
 /* ---- two processes ---- */
@@ -212,7 +228,7 @@ int main(int argc, char **argv)
 
 	argv += 1 + awake;
 	if (argc < 3 + awake) {
-		fprintf(stderr, "usage: wake [--awake] CPU CPU [eventfd|futex|socketpair...]\n");
+		fprintf(stderr, "usage: wake [--awake] CPU CPU [eventfd|futex|socketpair|line...]\n");
 		return 2;
 	}
 	for (int i = 0; i < 2; i++) {
@@ -222,7 +238,7 @@ int main(int argc, char **argv)
 	}
 	pin(cpu[0]);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-		if (is_asked(ways[i].name, argv + 2))
+		if (is_asked(ways[i].name, argv + 2) && (ways[i].wait != wait_line || cpu[0] != cpu[1]))
 			printf("%s %.2f\n", ways[i].name, measure_us(&ways[i], cpu[1]));
 	}
 	for (int i = 0; awake && i < 2; i++)

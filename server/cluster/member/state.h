@@ -12,7 +12,7 @@
 #define MEMBER_SILENCE_NS 200000000ull
 /* And so much longer before a primary leaves out all others, if there are several: then it is more
  * likely cut off itself, and the others may go on without it. */
-#define MEMBER_ALONE_NS 300000000ull
+#define MEMBER_ALONE_NS 1000000000ull
 #define MEMBER_CONNECT_NS 1000000000ull /* to connect at first */
 #define MEMBER_RETRY_NS 50000000ull    /* between writes of unknown outcome */
 #define MEMBER_ASK_NS 10000000ull      /* between questions, at first */
