@@ -104,7 +104,10 @@ one_is_primary() {
 
 reaches() { wait_for grep -q 'ZooKeeper.*: connected' "${logs[$1]}" || fail "ZooKeeper doesn't answer"; }
 
-made() { kvcli cluster init ${1:+--copies "$1"} >"$tmp/out" 2>"$tmp/err"; }
+# made [COPIES]: it is made also where ZooKeeper took longer than an earlier question waited.
+made() {
+	kvcli cluster init ${1:+--copies "$1"} >"$tmp/out" 2>"$tmp/err" || grep -q 'is made already' "$tmp/err"
+}
 
 # init_cluster [COPIES]: once so many are there.
 init_cluster() { wait_for made "$@" || fail "the cluster can't be made"; }
