@@ -21,16 +21,27 @@ void said_begin(void)
 	assert_int_equal(dup2(memory, 2), 2);
 }
 
-const char *said_end(void)
+static void read_text(void)
 {
 	ssize_t bytes = pread(memory, text, sizeof text - 1, 0);
 
+	text[bytes > 0 ? bytes : 0] = '\0';
+	assert_true(bytes >= 0);
+}
+
+const char *said_end(void)
+{
 	assert_int_equal(dup2(terminal, 2), 2);
 	close(terminal);
+	read_text();
 	close(memory);
-	assert_true(bytes >= 0);
-	text[bytes] = '\0';
 	return text;
+}
+
+unsigned said_so_far(const char *with)
+{
+	read_text();
+	return said_lines(with);
 }
 
 unsigned said_lines(const char *with)

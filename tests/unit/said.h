@@ -9,5 +9,7 @@ void said_begin(void);
 const char *said_end(void);
 /* Lines of the last text with that. */
 unsigned said_lines(const char *with);
+/* The same of what was written since said_begin(), which goes on. */
+unsigned said_so_far(const char *with);
 
 #endif

@@ -81,7 +81,7 @@ static void expect_its_end(int wait_ms)
 	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), "value", 5, &change), KVD_OK);
 	e->time.limit_ns = limit_ns;
 	assert_int_equal(result_among_gets(wait_ms, &change), KVD_EUNKNOWN);
-	assert_true(answered > 64); /* it was never idle */
+	assert_true(answered > 4); /* it was never idle, with whatever share of a processor */
 }
 
 static void test_deadline(void **state)

@@ -240,8 +240,10 @@ static void submit(struct durable_op *op, enum durable_result result)
 	assert_int_equal(back->result, result);
 }
 
+/* It is said behind the flag that tells of it. */
 static void expect_said(const char *text)
 {
+	UNTIL(said_so_far(text));
 	said_end();
 	assert_int_equal(said_lines(text), 1);
 	said_begin();

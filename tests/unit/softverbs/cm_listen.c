@@ -5,9 +5,10 @@
 
 /* ---- whom a listener takes ---- */
 
-/* The control thread has nothing to do any more; before the id's time wait is over. */
+/* What is next is the end of the id's time wait; the control thread has nothing to do then. */
 static void expect_quiet(struct rdma_event_channel *ch)
 {
+	expect_event(ch, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	for (int looks = 0; looks < 100; looks++) {
 		if (is_readable(sv_proc->epoll_fd, 0))
 			looks = 0;

