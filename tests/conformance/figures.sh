@@ -4,64 +4,56 @@
 # its limits, and what datagrams take beside a connection's messages.
 # shellcheck shell=bash disable=SC2154,SC2034 # check's variables
 
-# look_around CPU CPU: how much others take of these CPUs (in per cent) and what a bare
-# wake-up costs there (in microseconds), the worst since they were set to 0.
+# bare WAY CPU CPU: what that takes there without the device, in us (tests/conformance/wake).
+bare() {
+	local told
+	told=$($alone "$KVD_BUILD/tests/conformance/wake" "$2" "$3" "$1") || told="$1 0"
+	echo "${told#* }"
+}
+
+most() { printf '%s\n' "$@" | sort -g | tail -n 1; }
+
+# look_around CPU CPU [line|call]: how much others take of these CPUs (in per cent), what a bare
+# wake-up costs there, and what that way does (in microseconds), the worst since they were set to 0. The
+# way: a line of the cache, from one to the other; or a wake-up on the first one, which is system calls.
 look_around() {
 	local now
-	now=$($alone "$KVD_BUILD/tests/conformance/quiet" "$@") || now=100
-	taken=$(printf '%s\n' "$taken" "$now" | sort -g | tail -n 1)
-	now=$($alone "$KVD_BUILD/tests/conformance/wake" "$@" eventfd) || now="eventfd 1000"
-	wake=$(printf '%s\n' "$wake" "${now#* }" | sort -g | tail -n 1)
-}
-
-# bare WAY CPU CPU: what that takes without the device, in us, of which it keeps the most as $took.
-bare() {
-	local way=$1 now
-	now=$($alone "$KVD_BUILD/tests/conformance/wake" "${@:2}" "$way") || now="$way 0"
-	took=$(printf '%s\n' "$took" "${now#* }" | sort -g | tail -n 1)
-}
-
-# limit_us LIMIT: the limit in us, by what was measured around the try.
-limit_us() {
-	case $1 in
-	x*) awk "BEGIN { print $wake * ${1#x} }" ;;
-	*,*) awk "BEGIN { bare = $took * ${1##*x}; print (bare > ${1%%,*} ? bare : ${1%%,*}) }" ;;
-	*) echo "$1" ;;
+	now=$($alone "$KVD_BUILD/tests/conformance/quiet" "$1" "$2") || now=100
+	taken=$(most "$taken" "$now")
+	wake=$(most "$wake" "$(bare eventfd "$1" "$2")")
+	case ${3-} in
+	line) took=$(most "$took" "$(bare line "$1" "$2")") ;;
+	call) took=$(most "$took" "$(bare eventfd "$1" "$1")") ;;
+	*) took=$wake ;;
 	esac
 }
 
 is_at_most() { awk "BEGIN { exit !($1 <= $2) }"; }
 
 # figure NAME LIMIT_US CPUS COMMAND...: the typical latency of the best of some tries is
-# in the limit; "xN" is N times what a bare wake-up takes before or after that try; "US,linexN" is US,
-# or N times what one line of the cache takes from one of the CPUs to the other where that is more
-# (0.3 us in some virtual machines, where a SEND takes four of it), "US,eventfdxN" the same of a wake-up
-# on one CPU, which is what system calls take.
+# in the limit, US; "US,WAYxN" is N times what that way of look_around() takes before or after that
+# try, where it is more ("wake": a bare wake-up). A line takes 0.3 us in some virtual machines.
 # Five tries that were too slow on quiet CPUs are a failure: those of a virtual machine may be far
 # apart for some seconds, and a SEND takes 1.3 us then, not 0.4.  On busy ones they prove
 # nothing: the later tries run before all others (a fraction of a second, where that is
 # allowed), and then the figure is told, and the load.
 figure() {
-	local name=$1 limit=$2 cpus=$3 best='' value quiet=0 most=0 wake taken took most_us alone='' try
-	local way='' beside=${3#*/}
+	local name=$1 limit=$2 cpus=$3 best='' value quiet=0 busiest=0 wake taken took most_us alone='' try
+	local least_us=${2%,*} way='' times=0
 	shift 3
-	case $limit in
-	*,line*) way=line ;;
-	*,eventfd*) way=eventfd beside=${cpus%/*} ;;
-	esac
+	[[ $limit != *,* ]] || { way=${limit#*,} times=${limit##*x} way=${way%x*}; }
 	for try in 1 2 3 4 5 6 7 8; do
 		begin
 		[ $try -lt 6 ] || alone=$real_time
 		[ $try = 1 ] || retry "$name" "${best:-no figure} us instead of $limit: try $try"
 		taken=0 wake=0 took=0
-		look_around "${cpus%/*}" "${cpus#*/}"
-		[ -z "$way" ] || bare $way "${cpus%/*}" "$beside"
+		look_around "${cpus%/*}" "${cpus#*/}" "$way"
 		pair once "$name" "$alone taskset -c ${cpus%/*} $* -p PORT" \
 			"$alone taskset -c ${cpus#*/} $* -p PORT localhost" || continue
-		look_around "${cpus%/*}" "${cpus#*/}"
+		look_around "${cpus%/*}" "${cpus#*/}" "$way"
 		# perftest's table: size, iterations, least, most, typical, average...
 		value=$(awk '/^ [0-9]+ +[0-9]+ / { value = $5 } END { print value }' "$tmp/client")
-		most_us=$(limit_us "$limit")
+		most_us=$(most "$least_us" "$(awk "BEGIN { print $took * $times }")")
 		if is_at_most "$value" "$most_us"; then
 			pass "$name: $value us (at most $most_us; a bare wake-up $wake${way:+, $way $took})${alone:+, before all others on a busy machine}"
 			return
@@ -69,13 +61,13 @@ figure() {
 		best=$(printf '%s\n' $best $value | sort -g | head -n 1)
 		# Before and after it these CPUs were free.
 		if [ -z "$alone" ] && is_at_most "$taken" 2; then quiet=$((quiet + 1)); fi
-		most=$(printf '%s\n' "$most" "$taken" | sort -g | tail -n 1)
+		busiest=$(most "$busiest" "$taken")
 		[ $quiet -lt 5 ] || break
 	done
 	if [ -z "$best" ] || [ $quiet -ge 5 ]; then
 		no "$name" "${best:-no figure} us, too slow (${value-} is more than $most_us), and the CPUs were free ($why)"
 	else
-		skip "$name: $best us instead of $most_us, not judged: others took up to $most % of these CPUs, a bare wake-up took $wake us (load $(cut -d' ' -f1-3 /proc/loadavg))"
+		skip "$name: $best us instead of $most_us, not judged: others took up to $busiest % of these CPUs, a bare wake-up took $wake us (load $(cut -d' ' -f1-3 /proc/loadavg))"
 	fi
 }
 
@@ -97,7 +89,7 @@ median() { printf '%s\n' "$@" | sort -g | awk '{ at[NR] = $1 } END { print NR ? 
 # part of a second that it takes; and if that doesn't do, the ratio is told, and the load.  A pair whose
 # second one takes more than $slow_us says what others took, and doesn't count.
 ratio() {
-	local name=$1 limit=$2 cpus=$3 value one_us quiet=() all=() most=0 wake taken alone='' try told
+	local name=$1 limit=$2 cpus=$3 value one_us quiet=() all=() busiest=0 wake taken took alone='' try told
 	local slow_us=2
 	for try in 1 2 3 4 5 6 7 8 9 10; do
 		[ $try -lt 6 ] || alone=$real_time
@@ -107,7 +99,7 @@ ratio() {
 		# shellcheck disable=SC2086 # commands with arguments
 		typical $4 && one_us=$value && typical $5 || { retry "$name" "$why"; continue; }
 		look_around "${cpus%/*}" "${cpus#*/}"
-		most=$(printf '%s\n' "$most" "$taken" | sort -g | tail -n 1)
+		busiest=$(most "$busiest" "$taken")
 		is_at_most "$value" $slow_us || { why="$one_us us over $value us: neither had its CPU"; continue; }
 		value=$(awk "BEGIN { printf \"%.2f\", $one_us / $value }")
 		all+=("$value")
@@ -122,12 +114,12 @@ ratio() {
 		pass "$name: $(printf "$told" ok)"
 	elif [ ${#quiet[@]} -ge 3 ]; then
 		no "$name" "$(printf "$told" MISSED), and the CPUs were free"
-	elif [ $most = 0 ]; then
+	elif [ $busiest = 0 ]; then
 		no "$name" "no pair ended well: $why"
 	else
 		[ ${#all[@]} -ge 3 ] || told="${#all[@]} pairs of $try count: %s"
 		# shellcheck disable=SC2059
-		skip "$name: $(printf "$told" MISSED), not judged: others took up to $most % of these CPUs, a bare wake-up took $wake us (load $(cut -d' ' -f1-3 /proc/loadavg))"
+		skip "$name: $(printf "$told" MISSED), not judged: others took up to $busiest % of these CPUs, a bare wake-up took $wake us (load $(cut -d' ' -f1-3 /proc/loadavg))"
 	fi
 }
 
@@ -149,11 +141,11 @@ group_figures() {
 		ratio "UD's latency over RC's" 1.5 0/1 "ib_send_lat -d soft0 -F -s 64 -c UD -n $n" \
 			"ib_send_lat -d soft0 -F -s 64 -c RC -n $n"
 		tell_wakes 0 1
-		figure "SEND 64 B with events" 4,eventfdx1.2 0/1 ib_send_lat -d soft0 -F -s 64 -e -n "$n"
+		figure "SEND 64 B with events" 4,callx1.2 0/1 ib_send_lat -d soft0 -F -s 64 -e -n "$n"
 		# Always asleep: one wake-up and what the device adds, not two. (What a CPU needs to
 		# leave its idle state differs with how long it was idle, from 10 to 30 us in a
 		# virtual machine, so no fixed sum above a bare wake-up would do.)
-		SOFTVERBS_SPIN_US=0 figure "SEND 64 B with events, without a spin" x2 0/1 \
+		SOFTVERBS_SPIN_US=0 figure "SEND 64 B with events, without a spin" 0,wakex2 0/1 \
 			ib_send_lat -d soft0 -F -s 64 -e -n "$few"
 	else
 		skip "figures on two cores (there is one)"

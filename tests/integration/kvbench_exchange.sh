@@ -64,7 +64,7 @@ children() {
 # The two others come first, then the peer.  It has used so many ticks of a processor when the
 # exchange goes on; on a machine with other work, or with a sanitizer, already while it starts.
 begun_ticks=10
-has_begun() { [ "$(cpu_ticks "${child[2]}")" -ge $begun_ticks ]; }
+has_begun() { children && [ "$(cpu_ticks "${child[2]}")" -ge $begun_ticks ]; }
 
 # begin POLL: a long exchange with two others; sets child.
 begin() {

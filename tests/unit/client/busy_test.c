@@ -18,7 +18,7 @@
 #include "tests/lib/end.h"
 
 #define KEY "key"
-#define LIMIT_NS 20000000ull      /* of the change that is not answered */
+#define LIMIT_NS 200000000ull     /* of the change that is not answered */
 #define PATIENCE_NS 5000000000ull /* of this test */
 
 static struct end *end;
@@ -81,7 +81,7 @@ static void expect_its_end(int wait_ms)
 	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), "value", 5, &change), KVD_OK);
 	e->time.limit_ns = limit_ns;
 	assert_int_equal(result_among_gets(wait_ms, &change), KVD_EUNKNOWN);
-	assert_true(answered > 4); /* it was never idle, with whatever share of a processor */
+	assert_true(answered > 64); /* it was never idle */
 }
 
 static void test_deadline(void **state)

@@ -4,36 +4,9 @@
  * wait.  Who holds it lets go of it when the one that waits gives its time away.
  */
 #include "far.h"
+#include "hold.h"
 
 #define CHANNEL 0u /* of a completion queue whose table is empty */
-
-static struct sv_spin *held;
-static int waits;
-
-int __wrap_sched_yield(void);
-
-int __wrap_sched_yield(void)
-{
-	assert_non_null(held);
-	sv_spin_unlock(held);
-	waits++;
-	return 0;
-}
-
-static void hold(struct sv_spin *lock)
-{
-	assert_true(sv_spin_trylock(lock));
-	held = lock;
-	waits = 0;
-}
-
-/* It was waited for, and left free. */
-static void check_waited(void)
-{
-	assert_int_equal(waits, 1);
-	assert_int_equal(held->held, 0);
-	held = NULL;
-}
 
 static void test_link(void **state)
 {

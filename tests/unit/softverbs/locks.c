@@ -7,27 +7,18 @@
  * acknowledgement gets it then.  Mutexes are such as tell who takes one twice or gives away none.
  */
 #include "bare_ctx.h"
+#include "hold.h"
 #include "common/softverbs/object/cq.h"
 #include "common/softverbs/object/rq.h"
 
-static struct sv_spin *held;
-static int waits, signals;
+static int signals;
 static void (*acknowledge)(void);
 
-int __wrap_sched_yield(void);
 int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 int __real_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond);
-
-int __wrap_sched_yield(void)
-{
-	assert_non_null(held);
-	sv_spin_unlock(held);
-	waits++;
-	return 0;
-}
 
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
 {
@@ -58,21 +49,6 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
 	signals++;
 	return __real_pthread_cond_signal(cond);
-}
-
-static void hold(struct sv_spin *lock)
-{
-	assert_true(sv_spin_trylock(lock));
-	held = lock;
-	waits = 0;
-}
-
-/* It was waited for, and left free. */
-static void check_waited(void)
-{
-	assert_int_equal(waits, 1);
-	assert_int_equal(held->held, 0);
-	held = NULL;
 }
 
 static struct ibv_cq *new_cq(void)

@@ -48,6 +48,7 @@ static void send_many(uint32_t id, uint32_t qpn, int done)
 	uint32_t n = (uint32_t)(datagrams() / SENDERS);
 	struct end e;
 
+	CHECK(nice(10) >= 0); /* all of them together take as much of a processor as who receives */
 	open_end(&e);
 	for (uint32_t i = 0; i < n; i++) {
 		if (i >= 32)
@@ -108,7 +109,7 @@ static void receive_many(struct end *e, int done)
 		}
 	}
 	CHECK(got + sv_dropped(e->qp) == sent);
-	CHECK(got >= sent / 10); /* who receives may have a ninth of a processor */
+	CHECK(!sv_dropped(e->qp) || got > sent / 2);
 	printf("%lu of %lu datagrams, the others dropped\n", (unsigned long)got, (unsigned long)sent);
 }
 
