@@ -453,9 +453,22 @@ static bool is_dead(pid_t pid)
 	       info.si_pid == pid;
 }
 
+/* Whether one of them has died and its threads are still there. */
+static bool is_one_unburied(void)
+{
+	for (unsigned i = 0; i < SIM_THREADS_MAX; i++) {
+		const struct sim_thread *t = &sim->thread[i];
+		if (t->state != SIM_FREE && t->process && is_dead(atomic_load(&sim->process[t->process].pid)))
+			return true;
+	}
+	return false;
+}
+
+/* A child's death wakes it.  One that is dead and has not the baton yet is waited for. */
 static void *bury(void *arg)
 {
 	const struct timespec moment = { .tv_nsec = 200000 };
+	const sigset_t *child = arg;
 
 	for (;;) {
 		unsigned running = atomic_load(&sim->running);
@@ -466,18 +479,24 @@ static void *bury(void *arg)
 			sim_io();
 			give_to(choose(-1));
 		}
-		syscall(SYS_nanosleep, &moment, NULL);
+		if (is_one_unburied())
+			syscall(SYS_nanosleep, &moment, NULL);
+		else
+			syscall(SYS_rt_sigtimedwait, child, NULL, NULL, _NSIG / 8);
 	}
 	return arg;
 }
 
 void sim_start_undertaker(void)
 {
+	static sigset_t child;
 	int me = sim_me;
 	pthread_t thread;
 
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
 	sim_me = -1;
-	if (pthread_create(&thread, NULL, bury, NULL))
+	if (sigprocmask(SIG_BLOCK, &child, NULL) || pthread_create(&thread, NULL, bury, &child))
 		sim_judge(SIM_WRONG, "can't start the undertaker");
 	sim_me = me;
 }

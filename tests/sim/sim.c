@@ -73,20 +73,20 @@ static int usage(const char *why)
 	return 2;
 }
 
-/* Addresses are the same each time; one core: whoever gets the baton has it warm. */
+/* Addresses are the same each time; one core: whoever gets the baton has it warm. The kernel has
+ * put an executed program where least is done. */
 static void settle(char **argv)
 {
-	int now = personality(0xffffffff);
-	cpu_set_t set, one;
+	int now = personality(0xffffffff), cpu;
+	cpu_set_t one;
 
 	if (now != -1 && !(now & ADDR_NO_RANDOMIZE) && personality((unsigned)now | ADDR_NO_RANDOMIZE) != -1)
 		execv("/proc/self/exe", argv);
-	CPU_ZERO(&one);
-	if (sched_getaffinity(0, sizeof set, &set))
+	cpu = sched_getcpu();
+	if (cpu < 0)
 		return;
-	for (unsigned i = 0, n = (unsigned)getpid() % (unsigned)CPU_COUNT(&set); i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &set) && n-- == 0)
-			CPU_SET(i, &one);
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
 	sched_setaffinity(0, sizeof one, &one);
 }
 
