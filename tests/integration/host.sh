@@ -36,7 +36,7 @@ in_host 'pkg-config() { [ "$2" = hiredis ] && echo 99; }; '"$strict"
 did "configure " clean "configure --enable-werror --with-cmocka=yes" "configure --enable-werror --with-cmocka=yes"
 in_host 'pkg-config() { [ "$2" = hiredis ] && echo 99; }; '"$strict"
 did "configure " clean "configure --enable-werror --with-cmocka=yes" "configure --enable-werror --with-cmocka=yes"
-for object in bench/store/.deps/libbench_la-redis.Plo server/.deps/libserver_la-options.Plo; do
+for object in bench/store/.deps/libbench_a-redis.Po server/.deps/options.Po; do
 	[ -e "$KVD_BUILD/$object" ] || continue
 	grep -q 'config\.h' "$KVD_BUILD/$object" || fail "${object##*/} is not made again with another config.h"
 	seen=yes
