@@ -39,9 +39,13 @@ cpu=$(taskset -pc "$worker" | sed 's/.*: //; s/[,-].*//')
 taskset -pc "$cpu" "$worker" >/dev/null && chrt -i -p 0 "$worker" || skip "a thread can't be made to wait here"
 start taskset -c "$cpu" sh -c 'while :; do :; done'
 spinner=$pid
+# Where all is slow some have made room; what is left is more than a queue of 128 for each has places for.
+left=$((conns - $(grep -c 'took none of its replies' "$kvd_log")))
+say "$((left * 160)) in flight"
+[ $((left * 160)) -gt $(((conns + 1) * 128)) ] || fail "too few replies are in flight: it proves nothing"
 touch "$tmp/go"
 wait_exit "$mutes"
-# The device and the main thread know; where all is slow some have made room before.
+# The device and the main thread know.
 dead() { [ "$(grep -cE 'DISCONNECTED|took none of its replies' "$kvd_log")" -ge $conns ]; }
 wait_for dead || gone "$KVD_PID" || fail "they don't end"
 kill -KILL "$spinner"
