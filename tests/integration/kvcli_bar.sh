@@ -18,7 +18,12 @@ kvcli get big 2>"$tmp/err" | cmp - "$tmp/value" || fail "another value"
 [ ! -s "$tmp/err" ] || { cat "$tmp/err"; fail "get says something in a pipe"; }
 # A short value, and a key that is not there.
 kvcli put short value || fail "put"
-on_terminal 0 '^value' "$KVD_BUILD/kvcli" -s "$KVD_ADDR" get short
+on_terminal 0 '^value\r\n$' "$KVD_BUILD/kvcli" -s "$KVD_ADDR" get short
+# A value ends its line on a terminal, unless it does so itself; elsewhere it is as it is.
+kvcli put empty '' && kvcli put line $'a line\n' || fail "put"
+on_terminal 0 '^\r\n$' "$KVD_BUILD/kvcli" -s "$KVD_ADDR" get empty
+on_terminal 0 '^a line\r\n$' "$KVD_BUILD/kvcli" -s "$KVD_ADDR" get line
+[ "$(kvcli get short | od -An -c)" = "$(printf value | od -An -c)" ] || fail "a value in a pipe has more"
 on_terminal 1 'not found' "$KVD_BUILD/kvcli" -s "$KVD_ADDR" get nobody
 # A refused PUT is told as ever.
 on_terminal 1 'not done: "big" has version' "$KVD_BUILD/kvcli" -s "$KVD_ADDR" put big --if-absent --file "$tmp/value"

@@ -15,7 +15,7 @@ under "$KVD_BUILD/tests/conformance/calls" || { cat "$tmp/said"; fail "calls"; }
 grep -q "^all calls" "$tmp/said" || { cat "$tmp/said"; fail "calls don't say that they made all"; }
 
 cat >"$tmp/memory" <<'PYTHON'
-import ctypes, os, sys
+import ctypes, os, sys, threading
 
 c = ctypes.CDLL(None)
 page = os.sysconf("SC_PAGESIZE")
@@ -88,11 +88,30 @@ def many():
         assert not wanted or not any(map(is_shared, all_of))
 
 
+def by_several():
+    """What one thread gets no other gets too, and all of it is the library's."""
+    def churn(mark):
+        for _ in range(3000):
+            addr = posix_memalign(page, page)
+            ctypes.memset(addr, mark, page)
+            if ctypes.string_at(addr, page) != bytes([mark]) * page:
+                wrong.append(addr)
+            c.free(addr)
+
+    wrong, threads = [], [threading.Thread(target=churn, args=(n + 1,)) for n in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong, wrong
+
+
 wanted = sys.argv[1] == "shared"
 on_pages()
 of_no_bytes()
 elsewhere()
 many()
+by_several()
 print("as it should be")
 PYTHON
 for value in '' 1; do

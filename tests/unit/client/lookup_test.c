@@ -356,6 +356,36 @@ static void test_both_hashes_in_one_group(void **state)
 	assert_int_equal(lookup_got_links(g), START_OVER);
 }
 
+/* One group before it was doubled, two since, and no bucket of the one is the other's. */
+static bool are_parted(struct hash h, const void *arg)
+{
+	for (unsigned i = 0; i < 3; i++)
+		for (unsigned k = 0; k < 3; k++)
+			if (layout_bucket_of(h.a, i) == layout_bucket_of(h.b, k))
+				return false;
+	return !are_two_groups(h, arg) && (h.a ^ h.b) >> (64 - LAYOUT_BASE_BITS - 1) != 0;
+}
+
+/* One sample is of before the group was doubled: the key may have gone to the other since. */
+static void test_one_group_in_the_earlier_sample(void **state)
+{
+	struct get *g = begin(are_parted);
+	enum step step;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		bytes_epoch(b, layout_bucket_of(g->hash.a, i), 1, LAYOUT_BUCKET_WORDS);
+		bytes_epoch(b, layout_bucket_of(g->hash.b, i), 2, LAYOUT_BUCKET_WORDS);
+	}
+	for (step = read_buckets(g); step == READ_BUCKETS; step = lookup_got_buckets(g))
+		bytes_read(b, READ_BUCKETS);
+	assert_int_equal(g->epoch[0], 1);
+	assert_int_equal(g->epoch[1], 2);
+	assert_int_equal(step, READ_LINKS);
+	bytes_read(b, READ_LINKS);
+	assert_int_equal(lookup_got_links(g), ABSENT);
+}
+
 /* ------------------------------------------------------------------ chains */
 
 static uint64_t *node(unsigned n)
@@ -536,6 +566,7 @@ int main(void)
 		TEST(test_middle_of_an_expansion),
 		TEST(test_middle_of_an_expansion_in_the_old_place),
 		TEST(test_both_hashes_in_one_group),
+		TEST(test_one_group_in_the_earlier_sample),
 		TEST(test_entry_in_a_node),
 		TEST(test_absent_behind_a_link),
 		TEST(test_link_that_leads_elsewhere),

@@ -19,6 +19,7 @@
 #include "server/access/gate.h"
 #include "server/durable/durable.h"
 #include "server/host/host.h"
+#include "server/lock/locker.h"
 #include "server/metrics/metrics.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/context.h"
@@ -43,6 +44,7 @@ static struct ibv_device device[2] = { { .name = "hca0" }, { .name = "q\"b\\c\nd
 static struct ibv_context context[2] = { { .device = &device[0] }, { .device = &device[1] } };
 static struct verbs hardware;
 static struct durable_stats disk;
+static struct locker_stats locks;
 static struct cluster_figures member;
 static char root[] = "/tmp/metrics_test.XXXXXX";
 static char *text;
@@ -55,6 +57,7 @@ DIR *__wrap_opendir(const char *path);
 int __real_closedir(DIR *dir);
 int __wrap_closedir(DIR *dir);
 void __wrap_durable_stats(struct durable *durable, struct durable_stats *stats);
+void __wrap_locker_stats(const struct locker *locker, struct locker_stats *stats);
 bool __wrap_gate_has_users(const struct gate *gate);
 unsigned __wrap_gate_seats(const struct gate *gate);
 void __wrap_gate_user_name(struct gate *gate, const struct handshake *h,
@@ -95,6 +98,12 @@ void __wrap_durable_stats(struct durable *durable, struct durable_stats *stats)
 {
 	(void)durable;
 	*stats = disk;
+}
+
+void __wrap_locker_stats(const struct locker *locker, struct locker_stats *stats)
+{
+	(void)locker;
+	*stats = locks;
 }
 
 static void figures(void *arg, struct cluster_figures *to)
@@ -201,6 +210,28 @@ static void test_durability(void **state)
 	expect("kvd_durability_disk_free_bytes", "gauge", "18");
 	expect("kvd_loaded_keys", "gauge", "19");
 	expect("kvd_load_seconds", "gauge", "20");
+}
+
+static void test_locks(void **state)
+{
+	(void)state;
+	locks = (struct locker_stats){ .waits = 31, .handovers = 32, .recovered = 33, .released = 34,
+				       .fenced = 35 };
+	scrape();
+	expect("kvd_locks_available", "gauge", "0");
+	expect("kvd_locks_held", "gauge", "0");
+	expect("kvd_lock_waits_total", "counter", "0");
+	server.locker = (struct locker *)(void *)&locks;
+	f.table->locks[3] = 1;
+	scrape();
+	f.table->locks[3] = 0;
+	expect("kvd_locks_available", "gauge", "1");
+	expect("kvd_locks_held", "gauge", "1");
+	expect("kvd_lock_waits_total", "counter", "31");
+	expect("kvd_lock_handovers_total", "counter", "32");
+	expect("kvd_locks_recovered_total", "counter", "33");
+	expect("kvd_locks_released_total", "counter", "34");
+	expect("kvd_lock_fenced_total", "counter", "35");
 }
 
 static void test_cluster(void **state)
@@ -319,6 +350,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_durability, make),
+		cmocka_unit_test_setup(test_locks, make),
 		cmocka_unit_test_setup(test_cluster, make),
 		cmocka_unit_test_setup(test_ports, make),
 		cmocka_unit_test_setup(test_users, make),
