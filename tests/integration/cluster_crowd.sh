@@ -19,7 +19,7 @@ adding() {
 		until [ -e "$tmp/go" ]; do sleep 0.1; done
 		for ((k = 1; k < adds; k++)); do echo "incr count$1"; done
 		until [ -e "$tmp/end" ]; do sleep 0.1; done
-	} | kvcli -t 20s >"$tmp/adds$1" 2>&1
+	} | kvcli -t 5s >"$tmp/adds$1" 2>&1
 }
 count() { cat "$tmp"/adds[0-9]* | wc -l; }
 # Each of them has so many answers.

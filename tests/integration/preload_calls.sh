@@ -89,7 +89,7 @@ def many():
 
 
 def by_several():
-    """What one thread gets no other gets too, and all of it is the library's."""
+    """No page is two threads', and each is known when it is freed."""
     def churn(mark):
         for _ in range(3000):
             addr = posix_memalign(page, page)
