@@ -159,6 +159,33 @@ done
 echo 'misses nobody >= 1 GETs' >>"$steps"; look 2; said "not 'misses STEP COMPARISON BOUND FIGURE'"
 misses 0.3 true; sed -i 's/misses near >=/misses near about/' "$steps"; look 2; said "not 'misses STEP"
 
+# Parts of one figure are judged together; what is not known yet is no part of it.
+shares() {
+	printf '%s\n' "one 1 echo '$1 of 50 alive: so many'" "two 1 echo '$2 of 50 alive: so many'" 'alone 1 echo 9 of 9 alive' \
+		'shares one two: 0.05 alive' >"$steps"
+}
+shares 3 3
+look 1 one; said '^0 of 1 steps have passed on [0-9a-f]{12}; 3 of 50 alive, at most 5%, not one$'
+shares 4 1
+look 0; said '^3 of 3 steps have passed on [0-9a-f]{12}; 5 of 100 alive, at most 5%$'
+look 0 --result "$tmp/one"; said '3 of 3 steps have passed; 5 of 100 alive'
+shares 4 2
+look 1 --again; said '; 6 of 100 alive, at most 5%, not one two$'
+look 1 --result "$tmp/one"; said '1 of 3 steps have passed'
+for line in 'shares one nobody: 0.05 alive' 'shares one two: alive' 'shares one two: 1 2 alive' 'shares one two: x alive'; do
+	shares 1 1; echo "$line" >>"$steps"; look 2; said "not 'shares STEP...: BOUND WORD'"
+done
+
+# A step is told of which content it is.
+echo 'content 1 echo "# $KVD_CONTENT"' >"$steps"
+look 0
+look 0 --result "$tmp/one"
+python3 - "$tmp/one" <<'END' || fail "KVD_CONTENT"
+import json, sys
+_, step = map(json.loads, open(sys.argv[1], encoding="utf-8"))
+assert len(step["content"]) == 40 and step["figures"] == [["# " + step["content"]]], step
+END
+
 # A commit in the middle: what comes behind is none of it.
 printf '%s\n' 'moves 1 echo more >>tests/must; git -c user.name=t -c user.email=t@t commit -q -a -m three' 'behind 1 true' >"$steps"
 look 2; said '^PASS: moves'; said 'of another commit by now'
@@ -173,7 +200,7 @@ look 0 --list
 for path in $(grep -E '^(paths|looks) ' "$tmp/real" | sed 's/.*://'); do
 	[ "${path#@}" != "$path" ] || [ -e "$KVD_SOURCE/$path" ] || fail "tests/nightly/steps: there is no $path"
 done
-for program in $(grep -v '^paths\|^looks\|^misses' "$tmp/real" | grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' | sort -u); do
+for program in $(grep -v '^paths\|^looks\|^misses\|^shares' "$tmp/real" | grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' | sort -u); do
 	[ -x "$KVD_SOURCE/$program" ] || fail "tests/nightly/steps: there is no $program"
 done
 for target in $(grep -v '^#' "$tmp/real" | grep -oE '(check|bench)-[a-z]+' | sort -u); do
