@@ -50,8 +50,9 @@ class Campaign:
     # With nothing on.
 
     def base(self):
-        """How long each test takes, and by which mutations it comes."""
-        self.each(self.base_of, [t for t in self.tests if not self.ledger.known_base(t[1], self.stamps[t[1]])])
+        """How long each test takes, and by which mutations it comes; one that has failed is asked again."""
+        known = {t: self.ledger.known_base(t[1], self.stamps[t[1]]) for t in self.tests}
+        self.each(self.base_of, [t for t in self.tests if not known[t] or known[t]["status"] not in (0, SKIPPED)])
 
     def base_of(self, test):
         self.screen.going(f"as it is: {self.tests.index(test) + 1}/{len(self.tests)} {test[1]}")

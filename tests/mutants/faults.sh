@@ -141,3 +141,13 @@ look 3 --minutes 0.00001 --count 13
 says 'out of time'
 look 1 --tests 'tests/unit/*' --count 13
 says '0 unknown'
+
+# A test that fails with nothing on is not used, which is told, and is asked again the next time.
+echo 'test -e "$KVD_SOURCE/ready"' >>"$tree/tests/integration/sum.sh"
+look 1 --count 13
+says 'tests/integration/sum.sh is not used: it fails with nothing on (status 1)'
+! grep -q 'come by, the last tests/integration/sum.sh' "$tmp/said" || fail "a test that fails is used"
+touch "$tree/ready"
+look 1 --count 13
+! grep -q 'is not used' "$tmp/said" || fail "a test that passes by now is not used"
+says 'come by, the last tests/integration/sum.sh'
