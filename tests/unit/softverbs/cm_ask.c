@@ -56,7 +56,9 @@ static void asker(int sock)
 	hear_end(far);
 	id = ready_to_ask(ch);
 	CHECK(!sv_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout, 1));
+	close(STDIN_FILENO); /* its descriptor is a connection's, too */
 	CHECK(!sv_connect(id, &param));
+	CHECK(fcntl(STDIN_FILENO, F_GETFD) != -1);
 	far = far_accept(listener);
 	hear(far, SV_CM_REQ, &msg);
 	check_request(id, &msg, 31);
