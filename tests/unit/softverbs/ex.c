@@ -126,6 +126,35 @@ static void every_opcode(int sock)
 	close_ex(&e);
 }
 
+/* As much as the queue pair has room for, and not a byte more. */
+static void all_inline(int sock)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct ibv_data_buf bufs[2];
+	uint8_t data[1024];
+	struct ex e;
+	size_t most;
+
+	(void)sock;
+	open_ex(&e);
+	CHECK(!sv_query_qp(e.qp, &attr, IBV_QP_CAP, &init));
+	most = init.cap.max_inline_data;
+	CHECK(most >= INLINE_BYTES && most < sizeof(data));
+	memset(data, 'z', sizeof(data));
+	bufs[0] = (struct ibv_data_buf){ data, most - 1 };
+	for (size_t last = 1; last <= 2; last++) {
+		bufs[1] = (struct ibv_data_buf){ data, last };
+		start(&e, last);
+		ibv_wr_rdma_write(e.qpx, e.k.mr->rkey, (uintptr_t)e.k.mem);
+		ibv_wr_set_inline_data_list(e.qpx, 2, bufs);
+		CHECK(ibv_wr_complete(e.qpx) == (last == 1 ? 0 : EINVAL));
+	}
+	expect(&e, 1, IBV_WC_RDMA_WRITE);
+	CHECK(!memcmp(e.k.mem, data, most) && !e.k.mem[most]);
+	close_ex(&e);
+}
+
 static void post_receive(struct ex *e, uint64_t wr_id)
 {
 	struct ibv_sge sge = { (uintptr_t)e->k.mem + 256, 64, e->k.mr->lkey };
@@ -349,6 +378,7 @@ static void test_every_opcode(void **state)
 {
 	(void)state;
 	run(every_opcode);
+	run(all_inline);
 }
 
 static void test_messages(void **state)
