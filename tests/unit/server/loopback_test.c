@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* server/lock/loopback.h: by which GID it goes, and what becomes of a swap; on the software device,
  * whose GIDs are a table of this test. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
