@@ -9,6 +9,7 @@ from ledger import FOUND
 from run import TIMED_OUT, end_all, run_contained
 
 SKIPPED = 77
+FINE = (0, SKIPPED)
 BASE_LIMIT_S = int(os.environ.get("KVD_MUTANTS_LIMIT_S", "600"))
 LEAST_LIMIT_S = int(os.environ.get("KVD_MUTANTS_LEAST_S", "15"))
 
@@ -52,18 +53,18 @@ class Campaign:
     def base(self):
         """How long each test takes, and by which mutations it comes; one that has failed is asked again."""
         known = {t: self.ledger.known_base(t[1], self.stamps[t[1]]) for t in self.tests}
-        self.each(self.base_of, [t for t in self.tests if not known[t] or known[t]["status"] not in (0, SKIPPED)])
+        self.each(self.base_of, [t for t in self.tests if not known[t] or known[t]["status"] not in FINE])
 
     def base_of(self, test):
         self.screen.going(f"as it is: {self.tests.index(test) + 1}/{len(self.tests)} {test[1]}")
         for _ in range(2):
             done = self.run(test, BASE_LIMIT_S, KVD_MUTANTS_REACHED="/tmp/reached")
-            if done.status in (0, SKIPPED):
+            if done.status in FINE:
                 break
         reaches = [number for number, byte in enumerate(done.reached) if byte]
         self.ledger.add(base=test[1], stamp=self.stamps[test[1]], status=done.status, s=round(done.seconds, 2),
                         reaches=reaches)
-        if done.status not in (0, SKIPPED):
+        if done.status not in FINE:
             self.screen.line(f"# {test[1]} is not used: it fails with nothing on (status {done.status})")
 
     # With one on.
@@ -83,7 +84,7 @@ class Campaign:
         limit_s = LEAST_LIMIT_S + 4 * self.ledger.base[test[1]]["s"]
         for _ in range(1 if test[0] == "unit" else 2):
             done = self.run(test, limit_s, KVD_MUTANT=str(site.number))
-            if done.status in (0, SKIPPED):
+            if done.status in FINE:
                 return "passed", done
         return "timed out" if done.status == TIMED_OUT else "failed", done
 
