@@ -2,15 +2,11 @@
 /* server/lock/loopback.h: by which GID it goes, and what becomes of a swap; on the software device,
  * whose GIDs are a table of this test. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "server/lock/loopback.h"
+#include "tests/lib/group.h"
 
 #define GIDS 5
 #define LOCKS 512u
@@ -68,7 +64,8 @@ static int begin(void **state)
 	assert_int_equal(verbs.mem_alloc(LOCKS * 8, VERBS_MEM_ATOMIC, &locks), 0);
 	config.locks = locks;
 	mr = verbs.reg_mr(config.pd, locks, LOCKS * 8,
-			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+				  IBV_ACCESS_REMOTE_ATOMIC);
 	assert_non_null(mr);
 	config.rkey = mr->rkey;
 	return 0;
@@ -87,7 +84,9 @@ static int end(void **state)
 /* Of IPv4 as ::ffff:a.b.c.d. */
 static union ibv_gid mapped(uint8_t last)
 {
-	return (union ibv_gid){ .raw = { [10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = last } };
+	return (union ibv_gid){
+		.raw = { [10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = last }
+	};
 }
 
 static union ibv_gid six(uint8_t last)
@@ -174,5 +173,5 @@ int main(void)
 		cmocka_unit_test_setup(test_swaps, before),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return GROUP_RUN(tests, begin, end);
 }
