@@ -59,21 +59,26 @@ found_out() {
 	the_same_again "$1" "$(head -1 "$tmp/sim.log")" $(sed -n 's/^again: sim //p' "$tmp/sim.log")
 }
 
-# found_walking MUTATION: at an access of a PUT, by whoever takes the lock there.  Only some
-# seeds have a client that looks at the right time, and which follows from the code, too: so
-# each access is tried with many, before the next one.
+# found_walking MUTATION: at an access of a PUT, by whoever takes the lock there.  It shows at many
+# accesses in a row, but only with a client that looks at the right time: which seeds and which
+# accesses follows from the code, too.  So it goes through all of the PUT in long steps, with a few
+# seeds, and then again in between with others.
 found_walking() {
-	local n seed reached=yes
+	local n offset seed=0 first reached
 	break_kvd "$1"
-	for ((n = 1; ; n += 10)); do
-		[ $reached = yes ] || fail "$1: nobody notices at any access"
-		reached=no
-		for seed in {1..20}; do
-			"$tmp/sim" --seed "$seed" --walk "$n" --deed put --lock >"$tmp/sim.log" || break 2
-			grep -q 'not reached' "$tmp/sim.log" || reached=yes
+	for offset in 1 21 11 31; do
+		first=$((seed + 1)) reached=yes
+		for ((n = offset; ; n += 40)); do
+			[ $reached = yes ] || break
+			reached=no
+			for ((seed = first; seed < first + 5; seed++)); do
+				"$tmp/sim" --seed "$seed" --walk "$n" --deed put --lock >"$tmp/sim.log" || break 3
+				grep -q 'not reached' "$tmp/sim.log" || reached=yes
+			done
 		done
 	done
-	grep -q 'somebody changed .* under a lock' "$tmp/sim.log" || { cat "$tmp/sim.log"; fail "$1"; }
+	grep -q 'somebody changed .* under a lock' "$tmp/sim.log" ||
+		{ cat "$tmp/sim.log"; fail "$1: nobody notices at any access"; }
 	the_same_again "$1, access $n" "$(head -1 "$tmp/sim.log")" --seed "$seed" --walk "$n" --deed put --lock
 }
 [ -e "$KVD_BUILD/Makefile" ] || exit 0
