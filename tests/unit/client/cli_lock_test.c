@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +42,28 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, const 
 	return sigsuspend(mask);
 }
 
+static int signal_late;	 /* comes when the command is over, but not yet reaped */
+static unsigned misled;	 /* signals to nobody in particular */
+
+int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	int rc = (int)syscall(SYS_waitid, type, id, info, options, NULL);
+
+	if (!rc && info->si_pid && signal_late) {
+		raise(signal_late);
+		signal_late = 0;
+	}
+	return rc;
+}
+
+int kill(pid_t pid, int number)
+{
+	if (pid > 0)
+		return (int)syscall(SYS_kill, pid, number);
+	misled++;
+	return 0;
+}
+
 static bool no_pipe, no_write;
 
 int pipe2(int ends[2], int flags)
@@ -64,7 +87,8 @@ ssize_t write(int fd, const void *data, size_t bytes)
 static int set_up(void **state)
 {
 	terminal = in_shell = no_pipe = no_write = false;
-	signal_once = 0;
+	signal_once = signal_late = 0;
+	misled = 0;
 	return made_begin(state);
 }
 
@@ -162,6 +186,12 @@ static void signals_are_passed_on(void **state)
 		RUNS(128 + numbers[i], "", "", &cli_lock, "key -- sleep 10");
 		assert_int_equal(caught, 0);
 	}
+	/* The command is over, and its number may soon be another's. */
+	signal_late = SIGTERM;
+	RUNS(0, "", "", &cli_lock, "key -- true");
+	assert_int_equal(signal_late, 0);
+	assert_int_equal(misled, 0);
+	assert_int_equal(caught, 0);
 	/* These the terminal sends to both; the command ends behind them. */
 	assert_int_equal(pipe(gate), 0);
 	snprintf(line, sizeof line, "key -- sh -c 'read line </dev/fd/%d; echo read'", gate[0]);

@@ -115,6 +115,8 @@ static void test_it_had_an_effect(void **state)
 	reply.word = WIRE_EMEMORY;
 	assert_int_equal(ask(), KVD_OK);
 	assert_int_equal(result, KVD_EFULL);
+	/* Which key it was is not known any more. */
+	assert_non_null(strstr(e->health.err.text, "with more --memory (kvd at "));
 	assert_int_equal(asked, 3);
 }
 

@@ -201,6 +201,25 @@ static void test_watch(void **state)
 	agree_close(&b);
 }
 
+/* Who comes in the place of one that is gone hears nothing of what that one watched. */
+static void test_watch_of_who_is_gone(void **state)
+{
+	struct heard x, y, z;
+	struct agree *a = open_one(&x), *b = open_one(&y);
+
+	(void)state;
+	assert_int_equal(make(a, &x, "/left", "1", false), AGREE_DONE);
+	assert_int_equal(get(a, &x, "/left", true), AGREE_DONE);
+	agree_close(&a);
+	a = open_one(&z);
+	assert_int_equal(put(b, &y, "/left", "2", 0), AGREE_DONE);
+	assert_int_equal(get(a, &z, "/left", false), AGREE_DONE);
+	assert_string_equal(z.text, "2");
+	assert_int_equal(z.changes, 0);
+	agree_close(&a);
+	agree_close(&b);
+}
+
 static void test_ephemeral(void **state)
 {
 	struct heard x, y;
@@ -440,6 +459,7 @@ int main(void)
 	const struct CMUnitTest with_register[] = {
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_watch),
+		cmocka_unit_test(test_watch_of_who_is_gone),
 		cmocka_unit_test(test_ephemeral),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_full_register),
@@ -451,6 +471,7 @@ int main(void)
 	const struct CMUnitTest with_zookeeper[] = {
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_watch),
+		cmocka_unit_test(test_watch_of_who_is_gone),
 		cmocka_unit_test(test_ephemeral),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_denied),

@@ -9,10 +9,23 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "common/clock.h"
 #include "server/platform/stall.h"
+
+static uint64_t still_ns; /* what the clock says; 0: the time */
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (!still_ns)
+		return (int)syscall(SYS_clock_gettime, clock, time);
+	*time = (struct timespec){ (time_t)(still_ns / 1000000000), (long)(still_ns % 1000000000) };
+	return 0;
+}
 
 #define WORK_NS 100000ull
 #define TRIES 1000u
@@ -57,6 +70,22 @@ static void test_a_shorter_one_does_not(void **state)
 	(void)state;
 	work();
 	assert_int_equal(stall_end(&s, begun_ns, UINT64_MAX), 0);
+}
+
+static void test_as_long_as_may_be(void **state)
+{
+	struct stall s = { 0 };
+	uint64_t longer_ns = 0, not_longer_ns = 0;
+
+	(void)state;
+	still_ns = clock_ns();
+	for (unsigned i = 0; i < TRIES && !longer_ns; i++)
+		longer_ns = stall_end(&s, still_ns - 5, 4);
+	for (unsigned i = 0; i < TRIES; i++)
+		not_longer_ns += stall_end(&s, still_ns - 5, 5);
+	still_ns = 0;
+	assert_int_equal(longer_ns, 5);
+	assert_int_equal(not_longer_ns, 0);
 }
 
 /* Long before the next one begins the kernel is asked again, so that what was then doesn't count. */
@@ -120,6 +149,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_piece_of_work_counts),
 		cmocka_unit_test(test_a_shorter_one_does_not),
+		cmocka_unit_test(test_as_long_as_may_be),
 		cmocka_unit_test(test_preempted_before),
 		cmocka_unit_test(test_preempted),
 	};
