@@ -42,8 +42,8 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, const 
 	return sigsuspend(mask);
 }
 
-static int signal_late;	 /* comes when the command is over, but not yet reaped */
-static unsigned misled;	 /* signals to nobody in particular */
+static int signal_late; /* comes when the command is over, but not yet reaped */
+static unsigned misled; /* signals to nobody in particular */
 
 int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
