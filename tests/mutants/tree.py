@@ -12,7 +12,6 @@ LEAVE_OUT = {".git", "build", "autom4te.cache", "config.status", "__pycache__", 
 MAKE_LIMIT_S = 3600
 CONFIGURE = ["--with-cmocka=yes", "CFLAGS=-O1 -w"]
 SWITCH = "tests/mutants/mutant.h"
-# As in a build with AddressSanitizer.
 LOCK_CHECK = "tests/lib/lock_check.h"
 # They build kvd from its sources, or install it, and would say of the copy what is true of it.
 NOT_OF_A_BUILD = ("broken", "documented", "host", "html", "install", "manuals", "musl", "package", "tree")
