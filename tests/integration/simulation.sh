@@ -61,19 +61,21 @@ found_out() {
 
 # found_walking MUTATION: at an access of a PUT, by whoever takes the lock there.  It shows at many
 # accesses in a row, but only with a client that looks at the right time: which seeds and which
-# accesses follows from the code, too.  So it goes through all of the PUT in long steps, with a few
-# seeds, and then again in between with others.
+# accesses follows from the code, too.  So it goes through all of the PUT in long steps with a few
+# seeds, then in between, then with others.
 found_walking() {
-	local n offset seed=0 first reached
+	local n offset seed first reached
 	break_kvd "$1"
-	for offset in 1 21 11 31; do
-		first=$((seed + 1)) reached=yes
-		for ((n = offset; ; n += 40)); do
-			[ $reached = yes ] || break
-			reached=no
-			for ((seed = first; seed < first + 5; seed++)); do
-				"$tmp/sim" --seed "$seed" --walk "$n" --deed put --lock >"$tmp/sim.log" || break 3
-				grep -q 'not reached' "$tmp/sim.log" || reached=yes
+	for first in 1 6 11 16; do
+		for offset in 1 21 11 31; do
+			reached=yes
+			for ((n = offset; ; n += 40)); do
+				[ $reached = yes ] || break
+				reached=no
+				for ((seed = first; seed < first + 5; seed++)); do
+					"$tmp/sim" --seed "$seed" --walk "$n" --deed put --lock >"$tmp/sim.log" || break 4
+					grep -q 'not reached' "$tmp/sim.log" || reached=yes
+				done
 			done
 		done
 	done

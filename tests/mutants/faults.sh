@@ -10,9 +10,8 @@ export nap=$((1000000 + $$)) # one that nobody else takes
 known=$tree/build/mutants/1-12.jsonl
 
 small_tree() {
-	mkdir -p "$tree"/{server,tests/lib,tests/unit,tests/integration}
+	mkdir -p "$tree"/{server,tests/unit,tests/integration}
 	cp -r --no-preserve=mode "$KVD_SOURCE/tests/mutants" "$tree/tests/mutants"
-	cp --no-preserve=mode "$KVD_SOURCE/tests/lib/lock_check.h" "$tree/tests/lib/"
 	: >"$tree/tests/mutants/equivalent"
 	cat >"$tree/server/sum.c" <<-'END'
 		int sums;

@@ -12,7 +12,6 @@ LEAVE_OUT = {".git", "build", "autom4te.cache", "config.status", "__pycache__", 
 MAKE_LIMIT_S = 3600
 CONFIGURE = ["--with-cmocka=yes", "CFLAGS=-O1 -w"]
 SWITCH = "tests/mutants/mutant.h"
-LOCK_CHECK = "tests/lib/lock_check.h"
 # They build kvd from its sources, or install it, and would say of the copy what is true of it.
 NOT_OF_A_BUILD = ("broken", "documented", "host", "html", "install", "manuals", "musl", "package", "tree")
 ASK = """include Makefile
@@ -86,8 +85,7 @@ class Tree:
 
     def configure(self):
         os.makedirs(self.build, exist_ok=True)
-        words = [*CONFIGURE, *os.environ.get("KVD_MUTANTS_CONFIGURE", "").split(),
-                 "CPPFLAGS=" + " ".join("-include " + os.path.join(self.tree, name) for name in (SWITCH, LOCK_CHECK))]
+        words = [*CONFIGURE, *os.environ.get("KVD_MUTANTS_CONFIGURE", "").split(), "CPPFLAGS=-include " + os.path.join(self.tree, SWITCH)]
         note = os.path.join(self.build, "configured")
         if not os.path.exists(note) or read(note) != repr(words).encode():
             # What was compiled for other options is no longer right.
