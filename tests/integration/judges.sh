@@ -70,7 +70,7 @@ echo "skipped: no namespaces" >"$tmp/build/tests/integration/shown.log"
 build=$tmp/build run "PASS: a" "SKIP: tests/integration/large.sh"; counted 1 0 1 0 0
 build=$tmp/build run "PASS: a" "SKIP: tests/integration/shown.sh"; counted 1 0 1 0 1
 # Each line of the list is of a form.
-! grep -Ev '^(#|$|have [A-Z_ ]+$|skip +[a-z*]+ +[a-z_.*'"'"'-]+ +[^ ])' "$KVD_SOURCE/tests/must" || fail "tests/must: another line"
+! grep -Ev '^(#|$|have [A-Z_ ]+$|skip +[a-z*]+ +[a-z_.*'"'"'/-]+ +[^ ])' "$KVD_SOURCE/tests/must" || fail "tests/must: another line"
 for test in $(sed -nE 's/^skip +[a-z*]+ +([a-z_]+\.sh) .*/\1/p' "$KVD_SOURCE/tests/must"); do
 	[ -e "$KVD_SOURCE/tests/integration/$test" ] || fail "tests/must: there is no $test"
 done

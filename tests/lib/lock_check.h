@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lock_check.h -- in builds with --enable-asan, in front of each file (-include): who gives back a
- * lock that nobody has ends the program, and says where.  That one was not taken shows so even
- * where no other thread comes by.
+ * lock_check.h -- in builds with --enable-asan in front of each file (-include), and in the mutants' in
+ * front of each that unlocks: who gives back a lock that nobody has ends the program, and says where.
+ * That one was not taken shows so even where no other thread comes by.
  */
 #ifndef TESTS_LIB_LOCK_CHECK_H
 #define TESTS_LIB_LOCK_CHECK_H
