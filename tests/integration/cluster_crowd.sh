@@ -12,13 +12,16 @@ adds=$(scaled 4000 2000)
 start_two
 
 # adding I: adds to a counter of its own, at first once, then many in flight; a line for each answer.
-# Its connection stays.
+# Its connection stays. It waits at a pipe until somebody opens its other end.
+mkfifo "$tmp/go" "$tmp/end"
+let_all_go() { exec 5<>"$tmp/go" 6<>"$tmp/end"; }
+cleanup_fn let_all_go
 adding() {
 	{
 		echo "incr count$1"
-		until [ -e "$tmp/go" ]; do sleep 0.1; done
+		: <"$tmp/go"
 		for ((k = 1; k < adds; k++)); do echo "incr count$1"; done
-		until [ -e "$tmp/end" ]; do sleep 0.1; done
+		: <"$tmp/end"
 	} | kvcli -t 5s >"$tmp/adds$1" 2>&1
 }
 count() { cat "$tmp"/adds[0-9]* | wc -l; }
@@ -36,7 +39,7 @@ for ((i = 0; i < clients; i++)); do
 done
 some() { [ "$(count)" -ge $((clients * adds / 20)) ]; }
 wait_for have 1 || fail "not all clients are answered"
-touch "$tmp/go"
+exec 5<>"$tmp/go"
 wait_for some || fail "nothing is added"
 left=$((clients * adds - $(count)))
 was=$EPOCHREALTIME
@@ -44,7 +47,7 @@ kill_member "$primary"
 wait_for have "$adds" || fail "not all adds are answered: $(cat "$tmp"/adds[0-9]* | grep -v '^[0-9]*$' | sort | uniq -c)"
 say "$left adds were left, done $(awk "BEGIN { printf \"%d\", ($EPOCHREALTIME - $was) * 1000 }") ms after the kill"
 reached "adds behind the kill" "$left" "$clients"
-touch "$tmp/end"
+exec 6<>"$tmp/end"
 for i in "${adding_pids[@]}"; do
 	wait_exit "$i"
 done

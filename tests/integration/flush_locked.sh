@@ -6,7 +6,7 @@
 . "${KVD_SOURCE:-.}/tests/lib/kit.sh"
 start_kvd --memory 64M --lease 600000
 for key in locked renewed free; do expect 0 kvcli put $key old; done
-hold() { echo ": >'$tmp/$1'; while [ -e '$tmp/$1' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done; printf new"; }
+hold() { echo ": >'$tmp/$1'; while [ -e '$tmp/$1' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.05; done; printf new"; }
 start kvcli lock locked -- sh -c "$(hold held)" >"$tmp/hold.out"
 holder=$pid
 start kvcli update renewed -- sh -c "$(hold held2)"

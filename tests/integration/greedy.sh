@@ -9,7 +9,7 @@ users=$tmp/users
 export KVD_CREDENTIALS_FILE=$tmp/admin
 start_kvd --memory 64M --users "$users"
 expect 0 kvcli put witness here
-start kvcli lock key -- sh -c ": >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
+start kvcli lock key -- sh -c ": >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.05; done"
 holder=$pid
 wait_for [ -e "$tmp/held" ] || fail "no lock"
 start "$attack" "$KVD_ADDR" mute "$tmp/admin" >"$tmp/mute"

@@ -58,7 +58,7 @@ hold() {
 	start kvcli lock key -- sh -c ": >'$tmp/held'; $1" 2>"$tmp/hold.err"
 	wait_for [ -e "$tmp/held" ] || fail "the lock isn't got"
 }
-hold "while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
+hold "while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.05; done"
 expect 3 kvcli lock key --timeout 0 -- true
 says 'somebody else holds the lock'
 expect 3 kvcli lock key --timeout 100ms -- touch "$tmp/ran"
@@ -72,7 +72,7 @@ wait_exit "$pid"
 
 # Longer than the lease while another waits: cut off, and told so.
 rm "$tmp/let-go"
-hold "while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
+hold "while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.05; done"
 expect 0 kvcli lock key -- true
 touch "$tmp/let-go"
 wait_exit "$pid"
@@ -80,7 +80,7 @@ wait_exit "$pid"
 grep -q 'lock was lost' "$tmp/hold.err" || fail "it doesn't say so: $(cat "$tmp/hold.err")"
 
 # A signal goes to the command, which ends as it likes; the lock is held until then.
-hold 'trap "exit 9" TERM; while :; do sleep 0.01; done'
+hold 'trap "exit 9" TERM; while :; do sleep 0.05; done'
 kill -TERM "$pid"
 wait_exit "$pid"
 [ "$status" = 9 ] || fail "SIGTERM was not passed on: $status"
@@ -138,7 +138,7 @@ prints $'small\n'
 # Longer than the lease: nothing is stored.
 expect 0 kvcli put key old
 rm -f "$tmp/held" "$tmp/let-go"
-start kvcli update key -- sh -c ": >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done; echo late" 2>"$tmp/hold.err"
+start kvcli update key -- sh -c ": >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.05; done; echo late" 2>"$tmp/hold.err"
 updater=$pid
 wait_for [ -e "$tmp/held" ] || fail "the filter doesn't run"
 expect 0 kvcli update key -- echo new
@@ -165,7 +165,7 @@ prints "$((4 * rounds))"
 # A flush waits for a locked key, and says so if that takes too long.
 rm -f "$tmp/held" "$tmp/let-go"
 expect 0 kvcli put locked value
-start kvcli lock locked -- sh -c ": >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done"
+start kvcli lock locked -- sh -c ": >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.05; done"
 holder=$pid
 wait_for [ -e "$tmp/held" ] || fail "no lock"
 expect 3 kvcli --timeout 100ms flush --yes

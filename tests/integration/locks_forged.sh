@@ -8,7 +8,7 @@ peer() { expect 0 timeout 60 "$KVD_BUILD/tests/integration/peer" "$KVD_ADDR" "$@
 expect 0 kvcli put victim intact
 
 # Somebody who holds a lock for longer than the lease, and nobody waits for it.
-start kvcli lock innocent -- sh -c "echo >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.01; done" \
+start kvcli lock innocent -- sh -c "echo >'$tmp/held'; while [ -e '$tmp/held' ] && [ ! -e '$tmp/let-go' ]; do sleep 0.05; done" \
 	2>"$tmp/innocent"
 innocent=$pid
 wait_for [ -e "$tmp/held" ] || fail "the lock isn't got"

@@ -40,7 +40,7 @@ expect 0 in_space music put big -f "$tmp/value"
 expect 0 kvcli put big -f "$tmp/value"
 expect 0 in_space photos get key; prints photo
 # Locks are of one table.
-start "$KVD_BUILD/kvcli" -s "$KVD_ADDR/photos" lock key -- sh -c "touch $tmp/held; until [ -e $tmp/let ]; do sleep 0.02; done"
+start "$KVD_BUILD/kvcli" -s "$KVD_ADDR/photos" lock key -- sh -c "touch $tmp/held; until [ -e $tmp/let ]; do sleep 0.05; done"
 holder=$pid
 held() { [ -e "$tmp/held" ]; }
 wait_for held || fail "no lock"
