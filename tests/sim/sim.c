@@ -24,6 +24,8 @@
 
 /* How long a world may stand still by the clock on the wall: a thread hangs outside of us. */
 #define WALL_S_MAX 120
+/* How long it may after that was told. */
+#define LOOKED_S 10
 
 struct shared {
 	struct sim sim;
@@ -32,6 +34,7 @@ struct shared {
 
 static int seed = 1, seeds = 1, steps = 3000000, walk;
 static const char *log_file, *walk_deed;
+static unsigned stood_still; /* worlds did, and went on */
 static bool quiet, batches, walk_kills, walk_locks, walk_absent;
 
 static const struct opt options[] = {
@@ -132,10 +135,25 @@ static pid_t start_world(struct shared *s, uint64_t of_seed)
 	return pid;
 }
 
-/* Where a process's threads are in the kernel: /proc/PID/task/TID/syscall, a line each. */
+/* What /proc/PID/task/TID/ says in a file, without the line's end. */
+static const char *line_of_thread(pid_t pid, const char *tid, const char *name, char text[300])
+{
+	char path[80];
+
+	snprintf(path, sizeof path, "/proc/%d/task/%.20s/%s", (int)pid, tid, name);
+	FILE *file = fopen(path, "r");
+	if (!file || !fgets(text, 300, file))
+		strcpy(text, "?");
+	if (file)
+		fclose(file);
+	text[strcspn(text, "\n")] = 0;
+	return text;
+}
+
+/* Where a process's threads are in the kernel, and the time that each ran and waited for a processor. */
 static void print_threads(pid_t pid)
 {
-	char path[80], text[200];
+	char path[80], text[300], ran[300];
 	struct dirent *entry;
 
 	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
@@ -143,12 +161,9 @@ static void print_threads(pid_t pid)
 	while (dir && (entry = readdir(dir))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		snprintf(path, sizeof path, "/proc/%d/task/%.20s/syscall", (int)pid, entry->d_name);
-		FILE *file = fopen(path, "r");
-		if (file && fgets(text, sizeof text, file))
-			fprintf(stderr, "  process %d, thread %s: %s", (int)pid, entry->d_name, text);
-		if (file)
-			fclose(file);
+		fprintf(stderr, "  process %d, thread %s: %s; ran and waited, ns, and times: %s\n", (int)pid,
+			entry->d_name, line_of_thread(pid, entry->d_name, "syscall", text),
+			line_of_thread(pid, entry->d_name, "schedstat", ran));
 	}
 	if (dir)
 		closedir(dir);
@@ -170,17 +185,28 @@ static void await_world(struct sim *s, pid_t pid)
 {
 	time_t end = time(NULL) + WALL_S_MAX;
 	uint64_t counted = 0;
+	bool stood = false;
 	int status;
 
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		bool judged = atomic_load(&s->verdict) > SIM_FINE;
 		/* A glance at what the world counts: on a busy machine it may take long. */
 		uint64_t now = __atomic_load_n(&s->steps, __ATOMIC_RELAXED);
-		if (now != counted)
+		if (now != counted) {
 			end = time(NULL) + WALL_S_MAX;
+			stood_still += stood;
+			stood = false;
+		}
 		counted = now;
 		if (!judged && time(NULL) < end) {
 			poll(NULL, 0, 1);
+			continue;
+		}
+		if (!judged && !stood) {
+			/* What does not run, though nothing keeps it, runs again once it is looked at. */
+			print_stuck(s, pid);
+			stood = true;
+			end = time(NULL) + LOOKED_S;
 			continue;
 		}
 		if (!judged) {
@@ -192,6 +218,7 @@ static void await_world(struct sim *s, pid_t pid)
 		waitpid(pid, &status, 0);
 		return;
 	}
+	stood_still += stood;
 }
 
 /* Its processes die a moment after it, and with them their addresses. */
@@ -256,6 +283,9 @@ int main(int argc, char **argv)
 		deeds += s->board.deeds;
 		decisions += s->sim.steps;
 	}
+	if (stood_still)
+		printf("%u of them stood still for %d s by the clock, and went on when they were looked at\n",
+		       stood_still, WALL_S_MAX);
 	printf("%d seeds from %d: %" PRIu64 " operations, %" PRIu64 " decisions: fine\n", seeds, seed,
 	       deeds, decisions);
 	return 0;
