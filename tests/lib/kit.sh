@@ -109,27 +109,17 @@ start() {
 	started_pids+=("$pid")
 }
 
-# nap_ms N: without a process, which would take longer than most naps.
+# nap SECONDS: without a process, which would take longer than most naps.
 exec {nap_fd}<> <(:) # nobody writes into it
-nap_ms() {
-	local seconds
-	printf -v seconds '%d.%03d' $(($1 / 1000)) $(($1 % 1000))
-	read -r -t "$seconds" -u "$nap_fd"
-	true
-}
-
-# Of what is only asked for a figure, or again and again: AddressSanitizer's look for leaks takes
-# longer than the rest of such a process.
-without_leaks=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+nap() { read -r -t "$1" -u "$nap_fd"; }
 
 # wait_for COMMAND ARG...: until it is true; false after $patience_s. The longer, the less often it asks.
 wait_for() {
 	local end=$((SECONDS + patience_s)) ms=20
-	local -x ASAN_OPTIONS=$without_leaks
 	until "$@"; do
 		[ $SECONDS -lt $end ] || return 1
-		nap_ms $ms
-		[ $ms -ge 100 ] || ms=$((ms + 5))
+		nap 0.0$ms
+		[ $ms -ge 95 ] || ms=$((ms + 5))
 	done
 }
 
@@ -284,7 +274,7 @@ flatten() {
 
 # stat PATH: a figure of kvd, as in: stat memory.used_bytes
 stat() {
-	ASAN_OPTIONS=$without_leaks kvcli stats --json | flatten | awk -v path="$1" '$1 == path { print $2; n++ } END { exit !n }' ||
+	kvcli stats --json | flatten | awk -v path="$1" '$1 == path { print $2; n++ } END { exit !n }' ||
 		fail "stats have no $1"
 }
 

@@ -24,8 +24,6 @@
 
 /* How long a world may stand still by the clock on the wall: a thread hangs outside of us. */
 #define WALL_S_MAX 120
-/* How long it may after that was told. */
-#define LOOKED_S 10
 
 struct shared {
 	struct sim sim;
@@ -34,7 +32,6 @@ struct shared {
 
 static int seed = 1, seeds = 1, steps = 3000000, walk;
 static const char *log_file, *walk_deed;
-static unsigned stood_still; /* worlds did, and went on */
 static bool quiet, batches, walk_kills, walk_locks, walk_absent;
 
 static const struct opt options[] = {
@@ -185,28 +182,17 @@ static void await_world(struct sim *s, pid_t pid)
 {
 	time_t end = time(NULL) + WALL_S_MAX;
 	uint64_t counted = 0;
-	bool stood = false;
 	int status;
 
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		bool judged = atomic_load(&s->verdict) > SIM_FINE;
 		/* A glance at what the world counts: on a busy machine it may take long. */
 		uint64_t now = __atomic_load_n(&s->steps, __ATOMIC_RELAXED);
-		if (now != counted) {
+		if (now != counted)
 			end = time(NULL) + WALL_S_MAX;
-			stood_still += stood;
-			stood = false;
-		}
 		counted = now;
 		if (!judged && time(NULL) < end) {
 			poll(NULL, 0, 1);
-			continue;
-		}
-		if (!judged && !stood) {
-			/* What does not run, though nothing keeps it, runs again once it is looked at. */
-			print_stuck(s, pid);
-			stood = true;
-			end = time(NULL) + LOOKED_S;
 			continue;
 		}
 		if (!judged) {
@@ -218,7 +204,6 @@ static void await_world(struct sim *s, pid_t pid)
 		waitpid(pid, &status, 0);
 		return;
 	}
-	stood_still += stood;
 }
 
 /* Its processes die a moment after it, and with them their addresses. */
@@ -283,9 +268,6 @@ int main(int argc, char **argv)
 		deeds += s->board.deeds;
 		decisions += s->sim.steps;
 	}
-	if (stood_still)
-		printf("%u of them stood still for %d s by the clock, and went on when they were looked at\n",
-		       stood_still, WALL_S_MAX);
 	printf("%d seeds from %d: %" PRIu64 " operations, %" PRIu64 " decisions: fine\n", seeds, seed,
 	       deeds, decisions);
 	return 0;

@@ -36,7 +36,6 @@ static void end(struct shard *s, enum admin_state state, const char *format, ...
 	vsnprintf(a->text, sizeof a->text, format, ap);
 	va_end(ap);
 	a->state = state;
-	s->seen = s->member; /* who hears that it is done, and asks next, is shown it */
 	pthread_mutex_unlock(&s->lock);
 	log_info("cluster %s: %s", name_of(a->command.what), a->text);
 }

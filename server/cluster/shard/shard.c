@@ -328,7 +328,6 @@ static void tick(struct shard *s)
 	act_all(s, &actions);
 	look_at_port(s);
 	now_ns = shard_clock_ns();
-	admin_look(s, now_ns);
 	lanes_keep(s, now_ns);
 	place_look(s, now_ns);
 	actions.count = 0;
@@ -341,6 +340,8 @@ static void tick(struct shard *s)
 	pthread_mutex_lock(&s->lock);
 	s->seen = s->member;
 	pthread_mutex_unlock(&s->lock);
+	/* Who hears that a command is done, and asks next, is shown it. */
+	admin_look(s, now_ns);
 }
 
 static bool is_turning(const struct shard *s)

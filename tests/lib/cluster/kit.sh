@@ -142,7 +142,7 @@ stop_members() {
 # -------------------------------------------------------------------- three that come and go
 # ask_member N: its figures, for of_member NAME; false: it does not answer.
 ask_member() {
-	figures=$(ASAN_OPTIONS=$without_leaks "$KVD_BUILD/kvcli" -s "${addr[$1]}" -t 2s stats --json 2>/dev/null | flatten) &&
+	figures=$("$KVD_BUILD/kvcli" -s "${addr[$1]}" -t 2s stats --json 2>/dev/null | flatten) &&
 		[ -n "$figures" ]
 }
 of_member() { awk -v path="cluster.$1" '$1 == path { print $2 }' <<<"$figures"; }
