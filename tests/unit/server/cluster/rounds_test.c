@@ -289,7 +289,7 @@ static void test_written(void **state)
 /* ------------------------------------------------------------------------- rounds */
 
 #define END "hide -place end:kvd stops "
-#define TICK "admin lanes place join hide stuck tick hide " /* of who serves not, behind its first words */
+#define TICK "lanes place join hide stuck tick hide admin " /* of who serves not, behind its first words */
 
 static void run(unsigned n)
 {
@@ -417,12 +417,12 @@ static void test_obeyed(void **state)
 	joins = true;
 	note_reads();
 	run(2);
-	expect_calls("arm wait knocks heard hide admin lanes place join read hide stuck tick hide "
+	expect_calls("arm wait knocks heard hide lanes place join read hide stuck tick hide admin "
 		     "arm wait knocks heard hide " TICK END);
 	joins = false;
 	note_reads();
 	run(2);
-	expect_calls("arm wait knocks heard hide admin lanes place join hide stuck tick read hide "
+	expect_calls("arm wait knocks heard hide lanes place join hide stuck tick read hide admin "
 		     "arm wait knocks heard hide " TICK END);
 }
 
