@@ -102,7 +102,7 @@ AS_IF([test "$enable_asan$enable_tsan" = yesyes],
 	[AC_MSG_ERROR([--enable-asan and --enable-tsan exclude each other])])
 AS_IF([test "$enable_asan" = yes],
 	[SAN_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
-	SAN_CFLAGS="$SAN_CFLAGS -include $srcdir/tests/lib/lock_check.h"])
+	SAN_CFLAGS="$SAN_CFLAGS -include $srcdir/tests/lib/leak_roots.h -include $srcdir/tests/lib/lock_check.h"])
 dnl RocksDB frees in its constructors. A runtime within the program, as is clang's own way, is behind the
 dnl library's jemalloc; one that is a library is before it, as gcc's.
 SAN_LDFLAGS=

@@ -28,6 +28,7 @@ struct mirror {
 	uint64_t lines;
 	uint64_t inverse; /* of lines: see remainder_of */
 	size_t bytes;
+	_Atomic bool is_used;   /* something was stored: there is something to forget */
 	_Atomic uint64_t *tag;  /* bucket + 1; 0 = empty */
 	_Atomic uint64_t *word; /* LINE_WORDS a line */
 };
@@ -66,7 +67,8 @@ void mirror_delete(struct mirror *m)
 
 void mirror_clear(struct mirror *m)
 {
-	if (!m)
+	/* All that was never touched has no memory yet, and each page that is looked at costs a fault. */
+	if (!m || !atomic_load_explicit(&m->is_used, memory_order_relaxed))
 		return;
 	for (uint64_t i = 0; i < m->lines; i++)
 		if (atomic_load_explicit(&m->tag[i], memory_order_relaxed))
@@ -129,6 +131,8 @@ static void store(struct mirror *m, uint64_t name, const uint64_t *words, unsign
 		return;
 	uint64_t line = line_of(m, name), fps[FPS];
 	_Atomic uint64_t *to = fps_of(m, line);
+	if (!atomic_load_explicit(&m->is_used, memory_order_relaxed))
+		atomic_store_explicit(&m->is_used, true, memory_order_relaxed);
 	memset(fps, 0xff, sizeof fps); /* NO_FP each */
 	for (unsigned i = 0; i < count; i++) {
 		unsigned shift = i % LANES * LANE_BITS;

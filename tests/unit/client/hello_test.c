@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -302,6 +303,21 @@ static void learn_something(void)
 	assert_true(find());
 }
 
+/* What nothing was stored in has nothing to forget, and takes no memory for it. */
+static void test_unused_mirror(void **state)
+{
+	struct rusage before, after;
+	struct mirror *m = mirror_new(64u << 20);
+
+	(void)state;
+	assert_non_null(m);
+	getrusage(RUSAGE_SELF, &before);
+	mirror_clear(m);
+	getrusage(RUSAGE_SELF, &after);
+	assert_in_range(after.ru_minflt - before.ru_minflt, 0, 50); /* its tags have 1,500 pages */
+	mirror_delete(m);
+}
+
 static void must_know(bool is_kept)
 {
 	assert_int_equal(find() != 0, is_kept);
@@ -464,7 +480,7 @@ int main(void)
 		TEST(test_proves_who_it_is),
 		TEST(test_no_proof),
 		TEST(test_they_want_different_things),
-		TEST(test_what_is_known_of_the_index),
+		TEST(test_what_is_known_of_the_index), TEST(test_unused_mirror),
 		TEST(test_reads_ahead),
 		TEST(test_reads_ahead_in_vain),
 		TEST(test_primary),
