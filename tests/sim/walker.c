@@ -17,7 +17,8 @@ static void put_all(void)
 		do_put((uint64_t)i);
 }
 
-/* One change; kvd is stopped in it. */
+/* One change; kvd is stopped in it.  Who is to go on meanwhile is there before: a kvd that is stopped lets
+ * nobody in. */
 void walk_change(void *number)
 {
 	connect_to_kvd((int)(intptr_t)number, false);
@@ -27,6 +28,8 @@ void walk_change(void *number)
 		put_all();
 	if (board->plan.walk_absent)
 		do_del(0);
+	while (!board->is_beside)
+		poll(NULL, 0, 1);
 	sim->walk_left = (uint64_t)board->plan.operations;
 	do_deed(board->plan.walk_deed);
 	sim->walk_left = 0;
@@ -45,6 +48,7 @@ void walk_read(void *number)
 			do_get((uint64_t)i);
 			board->read_stopped += stopped && board->is_stopped;
 		}
+		board->is_beside = true;
 		if (board->logged[self.number] > LOG_MAX - 50)
 			poll(NULL, 0, 1);
 		if (board->logged[self.number] > LOG_MAX - 10)
@@ -113,6 +117,7 @@ void walk_lock(void *number)
 	for (unsigned i = 0; i < n; i++) /* the mirror learns where it is */
 		kvd_get(self.session, keys[i].data, keys[i].bytes, self.value, sizeof self.value, &bytes,
 			NULL);
+	board->is_beside = true;
 	while (!board->is_stopped && !board->walked)
 		poll(NULL, 0, 1);
 	kvd_lock_t *lock = take(keys, n, versions);

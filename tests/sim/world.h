@@ -55,6 +55,7 @@ struct board {
 	uint64_t filled;
 	uint64_t counted, maybe_counted;
 	uint64_t deeds, errors, kills;
+	bool is_beside;         /* the other client of a walk is connected, and has read */
 	bool is_stopped;        /* kvd is, for the walk */
 	uint64_t read_stopped;  /* GETs that ended meanwhile */
 	bool walked;             /* the change is through */
