@@ -83,6 +83,22 @@ int poll(struct pollfd *fds, nfds_t count, int ms)
 	return 0;
 }
 
+/* What these are where the compiler checks sizes (_FORTIFY_SOURCE). */
+ssize_t __recv_chk(int fd, void *to, size_t bytes, size_t room, int flags);
+int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t room);
+
+ssize_t __recv_chk(int fd, void *to, size_t bytes, size_t room, int flags)
+{
+	assert_in_range(bytes, 0, room);
+	return recv(fd, to, bytes, flags);
+}
+
+int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t room)
+{
+	assert_in_range(count, 0, room / sizeof *fds);
+	return poll(fds, count, ms);
+}
+
 int clock_gettime(clockid_t id, struct timespec *t)
 {
 	(void)id;
