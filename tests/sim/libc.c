@@ -380,6 +380,32 @@ PUBLIC ssize_t recv(int fd, void *buf, size_t bytes, int flags)
 	return REAL(recv)(fd, buf, bytes, flags);
 }
 
+/* What these are in the parts of kvd that are built as anybody builds them, where the compiler checks sizes. */
+int __poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t room);
+ssize_t __read_chk(int fd, void *buf, size_t bytes, size_t room);
+ssize_t __recv_chk(int fd, void *buf, size_t bytes, size_t room, int flags);
+
+PUBLIC int __poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t room)
+{
+	if (room / sizeof *fds < n)
+		abort();
+	return poll(fds, n, timeout_ms);
+}
+
+PUBLIC ssize_t __read_chk(int fd, void *buf, size_t bytes, size_t room)
+{
+	if (room < bytes)
+		abort();
+	return read(fd, buf, bytes);
+}
+
+PUBLIC ssize_t __recv_chk(int fd, void *buf, size_t bytes, size_t room, int flags)
+{
+	if (room < bytes)
+		abort();
+	return recv(fd, buf, bytes, flags);
+}
+
 PUBLIC ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	if (sim_me >= 0) {
