@@ -13,6 +13,7 @@
 #include "client/cli/text/input.h"
 #include "client/cli/session/answer.h"
 #include "tests/unit/client/commands.h"
+#include "tests/unit/poll_chk.h"
 #include "tests/unit/said.h"
 
 static const char *input; /* of standard input; '|': what follows comes later */

@@ -3,6 +3,8 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,11 +20,13 @@
 #include <cmocka.h>
 
 #include "client/cli/session/front.h"
+#include "tests/unit/poll_chk.h"
 
 static struct {
 	const char *answer; /* NULL: it closes; "": it says nothing */
 	size_t told, piece; /* bytes at once */
-	int connect_error, open;
+	int socket_error, connect_error, open;
+	unsigned addresses, refuse; /* of a host; that many of them do */
 	char path[128], sent[64];
 	uint64_t ms;
 } made;
@@ -31,6 +35,10 @@ int socket(int family, int type, int protocol)
 {
 	(void)family, (void)protocol;
 	assert_int_equal(type & 0xf, SOCK_STREAM);
+	if (made.socket_error) {
+		errno = made.socket_error;
+		return -1;
+	}
 	made.open++;
 	return dup(2);
 }
@@ -40,8 +48,33 @@ int connect(int fd, const struct sockaddr *addr, socklen_t bytes)
 	(void)fd, (void)bytes;
 	if (addr->sa_family == AF_UNIX)
 		snprintf(made.path, sizeof made.path, "%s", ((const struct sockaddr_un *)addr)->sun_path);
-	errno = made.connect_error;
-	return made.connect_error ? -1 : 0;
+	int error = made.refuse && made.refuse-- ? ECONNREFUSED : made.connect_error;
+	if (!error)
+		return 0; /* errno is what it was */
+	errno = error;
+	return -1;
+}
+
+/* A host has as many addresses as are wanted, or is not known. */
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+{
+	static struct sockaddr nowhere = { .sa_family = AF_INET };
+	static struct addrinfo list[3];
+
+	assert_string_equal(node, "127.0.0.1");
+	assert_string_equal(service, "11211");
+	assert_int_equal(hints->ai_socktype, SOCK_STREAM);
+	for (unsigned i = 0; i < made.addresses; i++)
+		list[i] = (struct addrinfo){ .ai_family = AF_INET, .ai_addr = &nowhere, .ai_addrlen = sizeof nowhere,
+					     .ai_next = i + 1 < made.addresses ? &list[i + 1] : NULL };
+	*found = list;
+	return made.addresses ? 0 : EAI_NONAME;
+}
+
+void freeaddrinfo(struct addrinfo *list)
+{
+	assert_non_null(list);
+	errno = EIO; /* nobody has said that it is left as it was */
 }
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
@@ -83,20 +116,13 @@ int poll(struct pollfd *fds, nfds_t count, int ms)
 	return 0;
 }
 
-/* What these are where the compiler checks sizes (_FORTIFY_SOURCE). */
+/* What it is where the compiler checks sizes (_FORTIFY_SOURCE). */
 ssize_t __recv_chk(int fd, void *to, size_t bytes, size_t room, int flags);
-int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t room);
 
 ssize_t __recv_chk(int fd, void *to, size_t bytes, size_t room, int flags)
 {
 	assert_in_range(bytes, 0, room);
 	return recv(fd, to, bytes, flags);
-}
-
-int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t room)
-{
-	assert_in_range(count, 0, room / sizeof *fds);
-	return poll(fds, count, ms);
 }
 
 int clock_gettime(clockid_t id, struct timespec *t)
@@ -113,6 +139,7 @@ static int set_up(void **state)
 	memset(&made, 0, sizeof made);
 	made.piece = 1000;
 	made.ms = 1000999;
+	made.addresses = 1;
 	return 0;
 }
 
@@ -142,6 +169,9 @@ static void examined(const char *where, bool is_there, const char *mark, const c
 #define STATS(reached) "STAT pid 1\r\nSTAT kvd_reachable " #reached "\r\nEND\r\n"
 #define MUTE "it takes connections, but does not answer: restart it"
 #define NOT_OURS "/s: it is no kvfront"
+#define HOST "127.0.0.1:11211"
+#define NO ": no kvfront: "
+#define START ": start it, or say where it is"
 
 static void answers_are_judged(void **state)
 {
@@ -248,6 +278,75 @@ static void ports_are_asked(void **state)
 		 "127.0.0.1:11211: no kvfront: Connection refused: start it, or say where it is");
 }
 
+/* One address after the other, until one is connected. */
+static void all_addresses_are_tried(void **state)
+{
+	(void)state;
+	made.addresses = 3;
+	made.answer = OURS STATS(1);
+	examined(HOST, true, "ok", HOST ": version " PACKAGE_VERSION ", it reaches its kvd");
+	assert_int_equal(made.open, 1);
+	made.refuse = 2;
+	examined(HOST, true, "ok", HOST ": version " PACKAGE_VERSION ", it reaches its kvd");
+	assert_int_equal(made.open, 4);
+	made.refuse = 3;
+	examined(HOST, false, "FIX", HOST NO "Connection refused" START);
+	assert_int_equal(made.open, 7);
+	made.addresses = 0;
+	examined(HOST, true, "FIX", HOST NO "Cannot assign requested address" START);
+	assert_int_equal(made.open, 7);
+}
+
+static void no_socket(void **state)
+{
+	(void)state;
+	made.socket_error = EMFILE;
+	examined("/s", true, "FIX", "/s" NO "Too many open files" START);
+	made.addresses = 3;
+	examined(HOST, true, "FIX", HOST NO "Too many open files" START);
+	assert_string_equal(made.path, "");
+	assert_string_equal(made.sent, "");
+}
+
+static int input = -1;
+
+static int close_input(void **state)
+{
+	input = fcntl(0, F_DUPFD_CLOEXEC, 3);
+	close(0);
+	return set_up(state);
+}
+
+static int restore_input(void **state)
+{
+	(void)state;
+	if (input < 0) {
+		close(0);
+		return 0;
+	}
+	int rc = dup2(input, 0);
+	close(input);
+	return rc ? -1 : 0;
+}
+
+/* Who closed standard input gets its number for the socket, which is as good as others. */
+static void the_socket_is_descriptor_0(void **state)
+{
+	(void)state;
+	assert_int_equal(next_fd(), 0);
+	made.answer = OURS STATS(1);
+	examined("/s", true, "ok", "/s: version " PACKAGE_VERSION ", it reaches its kvd");
+	made.addresses = 3;
+	made.refuse = 1;
+	examined(HOST, true, "ok", HOST ": version " PACKAGE_VERSION ", it reaches its kvd");
+	assert_int_equal(made.open, 3);
+	made.answer = NULL;
+	examined("/s", true, "FIX", "/s: " MUTE);
+	made.connect_error = ECONNREFUSED;
+	examined("/s", false, "FIX", "/s" NO "Connection refused" START);
+	assert_int_equal(made.open, 5);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
 
 int main(void)
@@ -258,6 +357,9 @@ int main(void)
 		TEST(nothing_is_there),
 		TEST(places_that_are_none),
 		TEST(ports_are_asked),
+		TEST(all_addresses_are_tried),
+		TEST(no_socket),
+		cmocka_unit_test_setup_teardown(the_socket_is_descriptor_0, close_input, restore_input),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "client/cli/text/input.h"
+#include "tests/unit/poll_chk.h"
 
 static struct cli_input input;
 static int pipes[2];

@@ -18,6 +18,7 @@
 #include "client/cli/command/server.h"
 #include "client/cli/session/session.h"
 #include "tests/unit/client/printed.h"
+#include "tests/unit/poll_chk.h"
 
 /* ------------------------------------------------------------------ what is made up */
 

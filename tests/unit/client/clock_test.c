@@ -42,6 +42,49 @@ static void test_bounds(void **state)
 	assert_int_equal(clock_judge(&c, 1948, 1001 * MS, 1001 * MS), CLOCK_EXPIRED);
 }
 
+/* The bounds to the nanosecond.  At 50 ms, when the request left, there is no drift: kvd's clock was at
+ * most 1001 ms, which it can't quite have been, and at least 990. */
+static void test_at_the_bounds(void **state)
+{
+	struct clock c = { .known = false };
+	const uint64_t then = 50 * MS;
+
+	(void)state;
+	clock_learn(&c, 1000, then, 60 * MS);
+	/* What may have come to its end is not alive. */
+	assert_int_equal(clock_judge(&c, 1001, then, then - 1), CLOCK_LIVE);
+	assert_int_equal(clock_judge(&c, 1001, then, then), CLOCK_UNSURE);
+	assert_int_equal(clock_judge(&c, 1001, then, then + 1), CLOCK_UNSURE);
+	/* What surely has is over. */
+	assert_int_equal(clock_judge(&c, 990, then - 1, then), CLOCK_UNSURE);
+	assert_int_equal(clock_judge(&c, 990, then, then), CLOCK_EXPIRED);
+	assert_int_equal(clock_judge(&c, 990, then + 1, then + 1), CLOCK_EXPIRED);
+	/* 8 ms later there is a millisecond of drift, in both directions. */
+	const uint64_t later = then + 8 * MS;
+	assert_int_equal(clock_judge(&c, 1010, later, later - 1), CLOCK_LIVE);
+	assert_int_equal(clock_judge(&c, 1010, later, later), CLOCK_UNSURE);
+	assert_int_equal(clock_judge(&c, 997, later - 2, later), CLOCK_UNSURE);
+	assert_int_equal(clock_judge(&c, 997, later, later), CLOCK_EXPIRED);
+	/* What is no time is later than all. */
+	assert_int_equal(clock_judge(&c, UINT64_MAX, then, then), CLOCK_LIVE);
+}
+
+/* By kvd's clock at its lowest, in whole milliseconds; where nothing is known, or left, it is asked soon. */
+static void test_left(void **state)
+{
+	struct clock c = { .known = false };
+	const uint64_t then = 50 * MS;
+
+	(void)state;
+	assert_int_equal(clock_left_ms(&c, 5000, then), 1);
+	clock_learn(&c, 1000, then, 60 * MS);
+	assert_int_equal(clock_left_ms(&c, 1990, then), 1000);
+	assert_int_equal(clock_left_ms(&c, 1990, then + 1), 999);
+	assert_int_equal(clock_left_ms(&c, 992, then), 2);
+	for (uint64_t expiry = 988; expiry < 992; expiry++)
+		assert_int_equal(clock_left_ms(&c, expiry, then), 1);
+}
+
 static uint64_t random_state = 1;
 
 static uint64_t draw(uint64_t below)
@@ -86,6 +129,8 @@ static void test_suspended(void **state)
 	c.slept_ns = 3 * MS;
 	assert_false(clock_slept(&c, 63 * MS, 60 * MS));
 	assert_false(clock_slept(&c, 64 * MS, 60 * MS));
+	assert_false(clock_slept(&c, 68 * MS, 60 * MS));
+	assert_true(clock_slept(&c, 68 * MS + 1, 60 * MS));
 	bool told = clock_slept(&c, 1063 * MS, 60 * MS);
 	if (!told)
 		print_error("a suspended client believes its clock\n");
@@ -99,6 +144,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_at_the_bounds),
+		cmocka_unit_test(test_left),
 		cmocka_unit_test(test_never_wrong),
 		cmocka_unit_test(test_suspended),
 	};

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/poll_chk.h"
+
 #define SET_MS 1000000ull
 #define SET_BEGIN_NS 1000000000000ull
 #define SET_LOOK_NS 100u

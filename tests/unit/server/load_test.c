@@ -23,6 +23,7 @@
 #include "server/durable/folder.h"
 #include "tests/unit/made_up.h"
 #include "tests/unit/no_memory.h"
+#include "tests/unit/poll_chk.h"
 #include "tests/unit/said.h"
 
 #define S 1000000000ull

@@ -16,6 +16,7 @@
 #define STRIPES (LAYOUT_HELD_MAX + 2)
 #define LEASE_NS 1000000000ull
 #define LOOK_NS 10000000ull /* between two looks at a holder, and more */
+#define TRIES 8u /* at a word that changes, before others have their turn */
 
 static _Atomic uint64_t words[STRIPES];
 static struct lockwords l;
@@ -186,11 +187,44 @@ static void test_flips(void **state)
 	words[1] = layout_token(77, 1); /* of nobody: to be released */
 	q->watched_ns = UINT64_MAX;
 	lockword_serve(&l, q, clock_ns());
-	assert_in_range(swaps, 1, 100);
+	assert_int_equal(swaps, TRIES);
 	assert_non_null(queue_find(&l.queues, 1));
 	flips = false;
 	lockword_serve(&l, q, clock_ns());
 	assert_int_equal(words[1] & ~LAYOUT_LOCK_WAIT, 0);
+}
+
+/* The same where somebody holds it, who is to be told that others wait; and where none do any more. */
+static void test_flips_of_a_holder(void **state)
+{
+	struct holder h = { .may_write = true, .may_hold = true };
+	struct queue *q = queue_get(&l.queues, 1);
+	uint64_t now = clock_ns();
+
+	(void)state;
+	assert_true(holders_add(&l.holders, &h));
+	flips = true;
+	words[1] = layout_token(h.id, 1);
+	q->watched_ns = UINT64_MAX;
+	lockword_serve(&l, q, now);
+	assert_int_equal(swaps, TRIES);
+	assert_int_equal(words[1], layout_token(h.id, 1)); /* changed so many times */
+	flips = false;
+	lockword_serve(&l, q, now);
+	assert_int_equal(swaps, TRIES + 1);
+	assert_int_equal(words[1], layout_token(h.id, 1) | LAYOUT_LOCK_WAIT);
+
+	flips = true;
+	q->watched_ns = now;
+	lockword_serve(&l, q, now);
+	assert_int_equal(swaps, 2 * TRIES + 1);
+	assert_ptr_equal(queue_find(&l.queues, 1), q);
+	flips = false;
+	lockword_serve(&l, q, now);
+	assert_int_equal(swaps, 2 * TRIES + 2);
+	assert_int_equal(words[1], layout_token(h.id, 1));
+	assert_null(queue_find(&l.queues, 1));
+	holders_remove(&l.holders, &h);
 }
 
 /* Of two that have a word's bits in common at different times, neither is taken for the other:
@@ -299,6 +333,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_way_to_the_words, begin, end),
 		cmocka_unit_test_setup_teardown(test_breaks_again, begin, end),
 		cmocka_unit_test_setup_teardown(test_flips, begin, end),
+		cmocka_unit_test_setup_teardown(test_flips_of_a_holder, begin, end),
 		cmocka_unit_test_setup_teardown(test_twins, begin, end),
 		cmocka_unit_test_setup_teardown(test_one_look_for_all, begin, end),
 		cmocka_unit_test_setup_teardown(test_holds_nothing, begin, end),

@@ -31,6 +31,7 @@
 #include "server/worker/context.h"
 #include "server/worker/worker.h"
 #include "tests/unit/made_up.h"
+#include "tests/unit/poll_chk.h"
 #include "tests/unit/said.h"
 
 #define EVENTS_MAX 4u
@@ -112,13 +113,6 @@ MADE_UP(int, poll, struct pollfd *fds, nfds_t n, int timeout_ms)
 	}
 	errno = step_next < step_count ? steps[step_next].error : EBADF;
 	return step_next < step_count ? steps[step_next++].n : -1;
-}
-
-int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes);
-int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes)
-{
-	(void)bytes;
-	return __wrap_poll(fds, n, timeout_ms);
 }
 
 /* A gate is known by its server. */

@@ -25,6 +25,7 @@
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/worker_impl.h"
+#include "tests/unit/poll_chk.h"
 #include "tests/unit/said.h"
 
 #define WORKERS 4u
@@ -75,7 +76,6 @@ static const struct verbs made_up = { .get_async_event = get_async_event, .modif
 
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
-int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes);
 void __wrap_conn_drop(struct conn *c, const char *reason);
 void __wrap_conn_drained(struct conn *c);
 void __wrap_rails_lose(struct host *h, unsigned number, const char *reason);
@@ -89,12 +89,6 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 	}
 	polls++;
 	return __real_poll(fds, n, timeout_ms < 0 ? timeout_ms : 10);
-}
-
-int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes)
-{
-	(void)bytes;
-	return __wrap_poll(fds, n, timeout_ms);
 }
 
 void __wrap_conn_drop(struct conn *c, const char *reason)

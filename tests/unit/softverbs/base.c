@@ -399,6 +399,82 @@ static void test_users(void **state)
 		kit_run(check_users, kit_nothing);
 }
 
+/* ---- descriptors that a forked child must not keep ---- */
+
+#define FD_FIRST 60 /* and on: all of some words of bits, and parts of others */
+#define FD_LAST 270
+
+static void set_room(rlim_t descriptors)
+{
+	struct rlimit limit;
+
+	CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = descriptors;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Opens all those numbers that are closed. */
+static void open_all(void)
+{
+	for (int fd = FD_FIRST; fd <= FD_LAST; fd++)
+		CHECK(is_open(fd) || dup2(STDERR_FILENO, fd) == fd);
+}
+
+/* The device closes what it has still open, once.  A number that it closed is the application's, and so
+ * are all that it never had. */
+static void check_close_all(int sock)
+{
+	(void)sock;
+	set_room(FD_LAST + 1);
+	open_all();
+	for (int fd = FD_FIRST; fd <= FD_LAST; fd++)
+		CHECK(is_open(fd) && (fd % 3 == 2 || sv_fd_track(fd) == fd));
+	for (int fd = FD_FIRST; fd <= FD_LAST; fd++) {
+		if (fd % 3)
+			continue;
+		sv_fd_close(fd);
+		CHECK(!is_open(fd));
+	}
+	CHECK(sv_fd_track(-1) == -1); /* none */
+	sv_fd_close(-1);
+	open_all();
+	sv_fd_close_all();
+	for (int fd = FD_FIRST; fd <= FD_LAST; fd++)
+		CHECK(is_open(fd) == (fd % 3 != 1));
+	open_all();
+	sv_fd_close_all();
+	for (int fd = FD_FIRST; fd <= FD_LAST; fd++)
+		CHECK(is_open(fd));
+}
+
+/* 0 is a number as any.  One that is higher than all that are noted is closed as well. */
+static void check_close_odd(int sock)
+{
+	(void)sock;
+	CHECK(dup2(STDERR_FILENO, 0) == 0 && sv_fd_track(0) == 0);
+	sv_fd_close(0);
+	CHECK(!is_open(0) && dup2(STDERR_FILENO, 0) == 0);
+	sv_fd_close_all();
+	CHECK(is_open(0) && sv_fd_track(0) == 0);
+	sv_fd_close_all();
+	CHECK(!is_open(0));
+	CHECK(sv_fd_track(65536) == 65536);
+	errno = 0;
+	sv_fd_close(65536);
+	CHECK(errno == EBADF);
+}
+
+static void test_close_all(void **state)
+{
+	(void)state;
+	kit_run(check_close_all, check_close_odd);
+}
+
 /* ---- connections when descriptors are out ---- */
 
 static int listen_at(struct sockaddr_un *sun, socklen_t *bytes)
@@ -418,15 +494,6 @@ static int connect_to(const struct sockaddr_un *sun, socklen_t bytes)
 
 	CHECK(fd >= 0 && !connect(fd, (const struct sockaddr *)sun, bytes));
 	return fd;
-}
-
-static void set_room(rlim_t descriptors)
-{
-	struct rlimit limit;
-
-	CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
-	limit.rlim_cur = descriptors;
-	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 /* Takes what there is left. */
@@ -521,6 +588,7 @@ int main(void)
 		cmocka_unit_test(test_memfd),	   cmocka_unit_test(test_bell),
 		cmocka_unit_test(test_names),	   cmocka_unit_test(test_address),
 		cmocka_unit_test(test_users),	   cmocka_unit_test(test_accept),
+		cmocka_unit_test(test_close_all),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);

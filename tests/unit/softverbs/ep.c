@@ -260,11 +260,80 @@ static void extended_queue_pairs(int sock)
 	CHECK(!sv_close_device(other));
 }
 
+/* With that domain, by either call; NULL: which the id has. */
+static int create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, enum ibv_qp_type type, uint32_t sges,
+		     bool extended)
+{
+	struct ibv_qp_init_attr attr = small_qp();
+	struct ibv_qp_init_attr_ex ex = small_qp_ex();
+
+	errno = 0;
+	if (!extended) {
+		attr.qp_type = type;
+		attr.cap.max_send_sge = sges;
+		return sv_rdma_create_qp(id, pd, &attr);
+	}
+	ex.qp_type = type;
+	ex.cap.max_send_sge = sges;
+	if (pd) {
+		ex.comp_mask |= IBV_QP_INIT_ATTR_PD;
+		ex.pd = pd;
+	}
+	return sv_rdma_create_qp_ex(id, &ex);
+}
+
+/* An attempt that fails leaves the id's domain as it was, no queues, and nothing that uses the given one. */
+static void expect_no_qp(struct rdma_cm_id *id, const struct ibv_pd *pd, int descriptors)
+{
+	CHECK(errno && !id->qp && id->pd == pd);
+	CHECK(!id->send_cq && !id->recv_cq && !id->send_cq_channel && !id->recv_cq_channel);
+	CHECK(count_descriptors() == descriptors);
+}
+
+/* The id has the domain of its queue pair, be it given to one that had another, or none; and keeps it. */
+static void check_domain(bool extended)
+{
+	struct rdma_cm_id *id = bound_id(NULL);
+	struct ibv_pd *first = id->pd, *pd = sv_alloc_pd(id->verbs);
+	int before = count_descriptors();
+
+	CHECK(first && pd && first != pd);
+	CHECK(create_qp(id, pd, IBV_QPT_UC, 1, extended) == -1 && errno == EINVAL); /* not the id's type */
+	expect_no_qp(id, first, before);
+	CHECK(create_qp(id, pd, IBV_QPT_RC, 1u << 20, extended) == -1);
+	expect_no_qp(id, first, before);
+	id->qp_type = IBV_QPT_UD; /* which can't do the first step of a connection's */
+	CHECK(create_qp(id, pd, IBV_QPT_UD, 1, extended) == -1 && errno == EINVAL);
+	expect_no_qp(id, first, before);
+	id->qp_type = IBV_QPT_RC;
+	CHECK(!sv_dealloc_pd(pd) && (pd = sv_alloc_pd(id->verbs)) != NULL);
+	CHECK(!create_qp(id, pd, IBV_QPT_RC, 1, extended) && id->qp->pd == pd && id->pd == pd);
+	CHECK(create_qp(id, first, IBV_QPT_RC, 1, extended) == -1 && errno == EINVAL && id->pd == pd);
+	sv_rdma_destroy_qp(id);
+	CHECK(id->pd == pd && !create_qp(id, NULL, IBV_QPT_RC, 1, extended) && id->qp->pd == pd);
+	sv_rdma_destroy_qp(id);
+	id->pd = NULL;
+	CHECK(create_qp(id, NULL, IBV_QPT_RC, 1, extended) == -1 && errno == EINVAL);
+	expect_no_qp(id, NULL, before);
+	CHECK(!create_qp(id, pd, IBV_QPT_RC, 1, extended) && id->qp->pd == pd && id->pd == pd);
+	CHECK(sv_dealloc_pd(pd) == EBUSY);
+	sv_destroy_ep(id);
+	CHECK(!sv_dealloc_pd(pd));
+}
+
+static void domains(int sock)
+{
+	(void)sock;
+	check_domain(false);
+	check_domain(true);
+}
+
 static void test_queues(void **state)
 {
 	(void)state;
 	kit_run(shared_queues, kit_nothing);
 	kit_run(extended_queue_pairs, kit_nothing);
+	kit_run(domains, kit_nothing);
 }
 
 /* ---- endpoints that talk ---- */

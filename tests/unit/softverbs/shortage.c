@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
+#include "common/softverbs/base/proc.h"
 #include "common/softverbs/base/shm.h"
 #include "common/softverbs/verbs/start.h"
 #include "tests/unit/descriptors.h"
@@ -22,7 +23,7 @@ static _Thread_local unsigned int fails_at;
 static _Thread_local int said;
 /* Of this thread: what it has and did not give back. */
 static _Thread_local long blocks, maps;
-static bool no_slots, old_kernel;
+static bool no_slots, old_kernel, numbered;
 static uint8_t tried[SV_SLOTS];
 
 static bool falls_short(int error)
@@ -139,7 +140,16 @@ int __wrap_bind(int fd, const struct sockaddr *to, socklen_t bytes)
 
 ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned int flags)
 {
-	return falls_short(EIO) ? -1 : __real_getrandom(to, bytes, flags);
+	static _Thread_local uint8_t words; /* so many were drawn: each has its number in its lowest byte */
+	ssize_t n = falls_short(EIO) ? -1 : __real_getrandom(to, bytes, flags);
+	uint32_t word;
+
+	for (ssize_t at = 0; numbered && at + (ssize_t)sizeof(word) <= n; at += (ssize_t)sizeof(word)) {
+		memcpy(&word, (char *)to + at, sizeof(word));
+		word = (word & ~0xffu) | ++words;
+		memcpy((char *)to + at, &word, sizeof(word));
+	}
+	return n;
 }
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
@@ -236,6 +246,27 @@ static void test_presence(void **state)
 {
 	(void)state;
 	kit_run(presence, kit_nothing);
+}
+
+/* What is counted from a random number on has one of its own: who guesses one knows no other. */
+static void own_numbers(int sock)
+{
+	uint8_t qp, pd, gen;
+
+	(void)sock;
+	numbered = true;
+	CHECK(!sv_start());
+	qp = (uint8_t)sv_proc->next_qp;
+	pd = (uint8_t)sv_proc->next_pd;
+	gen = (uint8_t)atomic_load(&sv_proc->next_gen);
+	CHECK(qp && pd && gen);
+	CHECK(qp != pd && pd != gen && gen != qp);
+}
+
+static void test_numbers(void **state)
+{
+	(void)state;
+	kit_run(own_numbers, kit_nothing);
 }
 
 static void no_seal(int sock)
@@ -504,6 +535,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_presence), cmocka_unit_test(test_old_kernel),
 		cmocka_unit_test(test_objects),  cmocka_unit_test(test_branches),
+		cmocka_unit_test(test_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "server/cluster/shard/stuck.h"
 #include "server/table/show.h"
 #include "tests/unit/made_up.h"
+#include "tests/unit/poll_chk.h"
 
 static struct ibv_context context;
 static struct ibv_pd pd = { .context = &context };
@@ -163,13 +164,6 @@ MADE_UP(int, poll, struct pollfd *fds, nfds_t n, int timeout_ms)
 	for (unsigned i = 0; i < 4; i++)
 		fds[i].revents = ready[i];
 	return ready[0] || ready[1] || ready[2] || ready[3];
-}
-
-int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes);
-int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t bytes)
-{
-	(void)bytes;
-	return __wrap_poll(fds, n, timeout_ms);
 }
 
 MADE_UP(int, crew_new, struct shard *of, unsigned i, struct err *e)
