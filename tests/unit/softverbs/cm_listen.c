@@ -151,10 +151,30 @@ static void too_many(int sock)
 	end(ch, listener);
 }
 
+/* How many may wait for an answer: as many as the owner says, or as the device has room for. */
+static void backlogs(int sock)
+{
+	static const struct {
+		int asked;
+		unsigned int waiting;
+	} all[] = { { -1, 1024 }, { 0, 1024 }, { 1, 1 }, { 1023, 1023 }, { 1024, 1024 }, { 1025, 1024 } };
+	struct rdma_event_channel *ch = begin("4000");
+
+	(void)sock;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct rdma_cm_id *listener = listen_local(ch, RDMA_PS_TCP, all[i].asked);
+
+		CHECK(sv_id_of(listener)->backlog == all[i].waiting);
+		CHECK(!sv_destroy_id(listener));
+	}
+	sv_destroy_event_channel(ch);
+}
+
 static void test_refused(void **state)
 {
 	(void)state;
 	kit_run(misunderstood, too_many);
+	kit_run(backlogs, kit_nothing);
 }
 
 /* ---- who calls and says nothing ---- */

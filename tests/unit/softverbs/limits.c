@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* limits.c -- how large and how many objects may be: what the device says of itself is so, and no more. */
+#include <sys/stat.h>
 #include "tests/unit/softverbs/kit.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/base/shm.h"
+#include "common/softverbs/object/qp.h"
 
 struct limits {
 	struct ibv_context *ctx;
@@ -222,6 +226,45 @@ static void test_kinds_of_extended_cqs(void **state)
 	kit_run(kinds_of_extended_cqs, kit_nothing);
 }
 
+/* ---- the memory of queue pairs that are gone ---- */
+
+static blkcnt_t blocks(void)
+{
+	struct stat st;
+
+	CHECK(!fstat(sv_proc->rw_fd, &st));
+	return st.st_blocks;
+}
+
+/* What peers have written into a queue pair's ring is given back with it. */
+static void given_back(int sock)
+{
+	struct ibv_qp_init_attr init;
+	struct limits l;
+	struct ibv_qp *qp;
+	blkcnt_t before;
+
+	(void)sock;
+	open_limits(&l);
+	init = plain_init(&l);
+	CHECK((qp = sv_create_qp(l.pd, &init)) != NULL && !sv_destroy_qp(qp));
+	before = blocks();
+	for (int i = 0; i < 3; i++) {
+		CHECK((qp = sv_create_qp(l.pd, &init)) != NULL);
+		memset(sv_qp_of(qp)->rx, 1, SV_WIRE_BYTES);
+		CHECK(blocks() > before);
+		CHECK(!sv_destroy_qp(qp));
+		CHECK(blocks() <= before + 8); /* a page of the tables may be new */
+	}
+	close_limits(&l);
+}
+
+static void test_given_back(void **state)
+{
+	(void)state;
+	kit_run(given_back, kit_nothing);
+}
+
 /* ---- shared receive queues ---- */
 
 static void expect_srq(struct limits *l, uint32_t wr, uint32_t sge, int error)
@@ -427,6 +470,7 @@ int main(void)
 		cmocka_unit_test(test_queues_of_queue_pairs),
 		cmocka_unit_test(test_sizes_of_cqs),
 		cmocka_unit_test(test_kinds_of_extended_cqs),
+		cmocka_unit_test(test_given_back),
 		cmocka_unit_test(test_sizes_of_srqs),
 		cmocka_unit_test(test_modified_srq),
 		cmocka_unit_test(test_as_many),

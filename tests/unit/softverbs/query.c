@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* query.c -- what can be asked of a device, and of an address: answers of any size, and refusals. */
+#include <arpa/inet.h>
 #include "tests/unit/softverbs/kit.h"
 
 #define RAW IBV_VALUES_MASK_RAW_CLOCK
@@ -32,10 +33,34 @@ static void tables(int sock)
 	CHECK(!sv_close_device(ctx));
 }
 
+/* What kvd and other programs show, or reckon with, of a device. */
+static void told(int sock)
+{
+	struct ibv_context *ctx = kit_open_device();
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	__be16 pkey;
+
+	(void)sock;
+	CHECK(!sv_query_device(ctx, &attr) && !strcmp(attr.fw_ver, "soft"));
+	CHECK(attr.node_guid == sv_get_device_guid(ctx->device) && attr.sys_image_guid == attr.node_guid);
+	CHECK(attr.vendor_id == 0xffffff && attr.max_sge_rd == attr.max_sge && attr.page_size_cap & 4096);
+	CHECK(attr.phys_port_cnt == 1 && attr.max_pkeys == 1 && attr.local_ca_ack_delay == 15);
+	CHECK(attr.max_res_rd_atom == attr.max_qp_rd_atom * attr.max_qp);
+	CHECK(attr.max_qp_init_rd_atom == attr.max_qp_rd_atom && attr.max_ah == INT32_MAX);
+	CHECK(!sv_query_port(ctx, 1, &port) && port.state == IBV_PORT_ACTIVE && port.phys_state == 5);
+	CHECK(port.max_mtu == IBV_MTU_4096 && port.active_mtu == IBV_MTU_4096);
+	CHECK(port.active_width == 2 && port.active_speed == 32 && port.max_vl_num == 1); /* 100 Gbit/s */
+	CHECK(port.port_cap_flags == IBV_PORT_CM_SUP && port.link_layer == IBV_LINK_LAYER_ETHERNET);
+	CHECK(!sv_query_pkey(ctx, 1, 0, &pkey) && pkey == htons(0xffff));
+	CHECK(ctx->cmd_fd == -1 && ctx->num_comp_vectors == 8 && ctx->device);
+	CHECK(!sv_close_device(ctx));
+}
+
 static void test_tables(void **state)
 {
 	(void)state;
-	kit_run(tables, kit_nothing);
+	kit_run(tables, told);
 }
 
 static bool is_filled(const void *mem, size_t bytes, uint8_t with)
@@ -77,6 +102,7 @@ static void sizes(int sock)
 	input.comp_mask = 0;
 	CHECK(!vctx->query_device_ex(ctx, &input, &device.attr, sizeof(device)));
 	CHECK(is_filled(device.more, sizeof(device.more), 0));
+	CHECK(device.attr.hca_core_clock == 1000000); /* kHz: timestamps are in nanoseconds */
 	CHECK(device.attr.device_cap_flags_ex == (uint64_t)plain.device_cap_flags && !device.attr.comp_mask);
 	memset(&port, 0x5a, sizeof(port));
 	CHECK(vctx->query_port(ctx, 2, &port.attr, sizeof(port)) == EINVAL);

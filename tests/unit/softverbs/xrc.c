@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xrc.c -- XRC: one connection to all shared receive queues of a domain, also of other processes. */
 #include "tests/unit/softverbs/xrc.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/base/shm.h"
+#include "common/softverbs/object/qp.h"
 
 static int file = -1; /* the domain's, before any process is forked */
 
@@ -71,6 +74,22 @@ static void sender(int sock)
 	kit_close(&k);
 }
 
+/* Who finds no receive there waits as long as the target was told to have it wait. */
+static void check_patience(void)
+{
+	unsigned int found = 0;
+
+	for (uint32_t i = 1; i < SV_QPS; i++) {
+		struct sv_qp *qp = sv_proc->seat[i].qp;
+
+		if (!qp || !qp->hidden)
+			continue;
+		CHECK(atomic_load(&qp->ro->rnr_timer) == 1);
+		found++;
+	}
+	CHECK(found);
+}
+
 static void first_owner(int sock)
 {
 	struct owner o;
@@ -93,6 +112,7 @@ static void first_owner(int sock)
 	kit_say(sock, o.mr->rkey);
 	kit_meet(&link);
 	take(&o, 0, o.target->qp_num, 1, "to the first");
+	check_patience();
 	CHECK(kit_hear(mates[0]) == 1);
 	kit_meet(&link);
 	take(&o, 0, o.target->qp_num, 3, "to the first");
