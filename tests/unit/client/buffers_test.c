@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* client/cache/buffer.c: many buffers in any order, each found by each device's keys; none overlaps. */
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -19,6 +20,8 @@
 
 static struct ibv_pd domain[DEVICES];
 static int registered;
+static unsigned good; /* so many more are registered: then none is, */
+static int why_not;   /* and this is errno */
 
 /* A key tells of what it is: the device and the place. */
 static uint32_t key_of(unsigned device, uintptr_t begin)
@@ -28,8 +31,13 @@ static uint32_t key_of(unsigned device, uintptr_t begin)
 
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int access)
 {
-	struct ibv_mr *mr = calloc(1, sizeof *mr);
+	struct ibv_mr *mr = good ? calloc(1, sizeof *mr) : NULL;
 
+	if (!good) {
+		errno = why_not;
+		return NULL;
+	}
+	good--;
 	assert_non_null(mr);
 	assert_int_equal(bytes, BYTES);
 	assert_int_equal(access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
@@ -62,6 +70,7 @@ static int set_up(void **state)
 	b = buffers_new();
 	assert_non_null(b);
 	registered = 0;
+	good = UINT_MAX;
 	for (unsigned d = 0; d < DEVICES; d++)
 		assert_int_equal(buffers_join(b, &verbs, d, &domain[d]), 0);
 	for (unsigned i = 0; i < KVD_BUFFERS_MAX; i++)
@@ -93,6 +102,7 @@ static void check_one(unsigned i, unsigned device)
 	assert_false(find(device, at - 1, 2, &keys));
 	assert_false(find(device, at, BYTES + 1, &keys));
 	assert_false(find(device, at + BYTES, 1, &keys));
+	assert_false(find(device, at, SIZE_MAX, &keys)); /* which ends before it begins */
 	if (!is_there[i])
 		return;
 	assert_int_equal(keys.lkey, key_of(device, at));
@@ -195,6 +205,42 @@ static void test_devices_come_and_go(void **state)
 	assert_true(find(1, begin_of(3), BYTES, &keys));
 }
 
+/* A buffer is with all devices or with none; why is said, also by a device that does not. */
+static void test_one_device_does_not_take_it(void **state)
+{
+	(void)state;
+	add(1);
+	for (unsigned i = 0; i < 2 * DEVICES; i++) {
+		good = i % DEVICES;
+		why_not = i < DEVICES ? 0 : EPERM;
+		assert_int_equal(buffers_add(b, &verbs, begin_of(2), BYTES), i < DEVICES ? ENOMEM : EPERM);
+		check(4);
+	}
+	good = UINT_MAX;
+	add(2);
+	check(4);
+}
+
+/* A device that does not take all has none, and is not asked for the next one. */
+static void test_a_device_does_not_take_one(void **state)
+{
+	(void)state;
+	add(4);
+	add(2);
+	buffers_leave(b, &verbs, 1);
+	for (unsigned i = 0; i < 4; i++) {
+		good = i % 2;
+		why_not = i < 2 ? 0 : EPERM;
+		assert_int_equal(buffers_join(b, &verbs, 1, &domain[1]), i < 2 ? ENOMEM : EPERM);
+		assert_int_equal(registered, 2 * (DEVICES - 1));
+	}
+	good = UINT_MAX;
+	add(3);
+	assert_int_equal(registered, 3 * (DEVICES - 1));
+	assert_int_equal(buffers_join(b, &verbs, 1, &domain[1]), 0);
+	check(6);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -204,6 +250,8 @@ int main(void)
 		TEST(test_as_many_as_there_may_be),
 		TEST(test_overlap),
 		TEST(test_devices_come_and_go),
+		TEST(test_one_device_does_not_take_it),
+		TEST(test_a_device_does_not_take_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

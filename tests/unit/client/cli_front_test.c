@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,9 @@ static struct {
 	size_t told, piece; /* bytes at once */
 	int socket_error, connect_error, open;
 	unsigned addresses, refuse; /* of a host; that many of them do */
+	unsigned lists;		    /* of addresses, which are there */
+	time_t patience[2];	    /* of the sending of a socket, s and us */
+	uint64_t step_ms;	    /* until the next bytes come */
 	char path[128], sent[64];
 	uint64_t ms;
 } made;
@@ -40,12 +44,15 @@ int socket(int family, int type, int protocol)
 		return -1;
 	}
 	made.open++;
+	memset(made.patience, 0, sizeof made.patience); /* it has none of its own */
 	return dup(2);
 }
 
 int connect(int fd, const struct sockaddr *addr, socklen_t bytes)
 {
 	(void)fd, (void)bytes;
+	assert_int_equal(made.patience[0], 10);
+	assert_int_equal(made.patience[1], 0);
 	if (addr->sa_family == AF_UNIX)
 		snprintf(made.path, sizeof made.path, "%s", ((const struct sockaddr_un *)addr)->sun_path);
 	int error = made.refuse && made.refuse-- ? ECONNREFUSED : made.connect_error;
@@ -68,18 +75,29 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 		list[i] = (struct addrinfo){ .ai_family = AF_INET, .ai_addr = &nowhere, .ai_addrlen = sizeof nowhere,
 					     .ai_next = i + 1 < made.addresses ? &list[i + 1] : NULL };
 	*found = list;
+	made.lists += made.addresses > 0;
 	return made.addresses ? 0 : EAI_NONAME;
 }
 
 void freeaddrinfo(struct addrinfo *list)
 {
 	assert_non_null(list);
+	made.lists--;
 	errno = EIO; /* nobody has said that it is left as it was */
 }
 
+/* Who listens, but takes no connection, is not waited for without end either. */
 int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
 {
-	(void)fd, (void)level, (void)name, (void)value, (void)bytes;
+	const struct timeval *patience = value;
+
+	(void)fd;
+	assert_int_equal(level, SOL_SOCKET);
+	if (name == SO_SNDTIMEO) {
+		assert_int_equal(bytes, sizeof *patience);
+		made.patience[0] = patience->tv_sec;
+		made.patience[1] = patience->tv_usec;
+	}
 	return 0;
 }
 
@@ -109,7 +127,7 @@ int poll(struct pollfd *fds, nfds_t count, int ms)
 	(void)fds, (void)count;
 	assert_true(ms > 0);
 	if (!made.answer || made.answer[made.told]) {
-		made.ms += 3;
+		made.ms += made.step_ms;
 		return 1;
 	}
 	made.ms += (uint64_t)ms;
@@ -138,6 +156,7 @@ static int set_up(void **state)
 	(void)state;
 	memset(&made, 0, sizeof made);
 	made.piece = 1000;
+	made.step_ms = 3;
 	made.ms = 1000999;
 	made.addresses = 1;
 	return 0;
@@ -160,6 +179,7 @@ static void examined(const char *where, bool is_there, const char *mark, const c
 	made.told = 0;
 	cli_front_examine(where, &front);
 	assert_int_equal(next_fd(), fd);
+	assert_int_equal(made.lists, 0);
 	assert_string_equal(front.text, text);
 	assert_string_equal(front.mark, mark);
 	assert_int_equal(front.is_there, is_there);
@@ -217,6 +237,17 @@ static void an_answer_without_end(void **state)
 	made.answer = much;
 	examined("/s", true, "note", NOT_OURS ", but a memcached 9");
 	assert_int_equal(made.told, 16383);
+}
+
+/* Bytes that come one by one, so slowly that the last is late, are not waited for. */
+static void an_answer_that_is_slow(void **state)
+{
+	(void)state;
+	made.answer = OURS STATS(1);
+	made.piece = 1;
+	made.step_ms = 3000;
+	examined("/s", true, "FIX", "/s: " MUTE);
+	assert_int_equal(made.told, 4); /* after 3, 6, 9 and 12 s */
 }
 
 static void nothing_is_there(void **state)
@@ -354,6 +385,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(answers_are_judged),
 		TEST(an_answer_without_end),
+		TEST(an_answer_that_is_slow),
 		TEST(nothing_is_there),
 		TEST(places_that_are_none),
 		TEST(ports_are_asked),

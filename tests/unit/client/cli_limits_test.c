@@ -13,6 +13,7 @@
 
 #include "client/cli/text/args.h"
 #include "client/cli/text/glob.h"
+#include "client/cli/text/group.h"
 #include "client/cli/text/word.h"
 
 /* A copy of its own, so that a byte too much is seen. */
@@ -304,6 +305,29 @@ static void times_have_limits(void **state)
 	}
 }
 
+/* Digits that are too many for the room are cut, whoever sent them. */
+static void digits_are_grouped(void **state)
+{
+	static const struct {
+		const char *digits, *groups;
+		size_t room;
+	} cases[] = {
+		{ "", "", 1 }, { "7", "7", 3 }, { "123", "123", 5 }, { "1234", "1,234", 7 }, { "1234567", "1,234,567", 11 },
+		{ "1234567", "1,234,567", 32 }, { "123", "1", 3 }, { "1234", "1,23", 6 }, { "1234", "1,2", 5 },
+		{ "1234", "1,2", 4 }, { "1234", "1", 3 }, { "1234", "", 2 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char room[40];
+		memset(room, '#', sizeof room);
+		assert_ptr_equal(cli_group(cases[i].digits, room, cases[i].room), room);
+		assert_string_equal(room, cases[i].groups);
+		for (size_t j = cases[i].room; j < sizeof room; j++)
+			assert_int_equal(room[j], '#');
+	}
+}
+
 /* ------------------------------------------------------------------ patterns */
 
 /* Both in memory of their own. */
@@ -405,6 +429,7 @@ int main(void)
 		cmocka_unit_test(slips_are_counted),
 		cmocka_unit_test(numbers_have_limits),
 		cmocka_unit_test(times_have_limits),
+		cmocka_unit_test(digits_are_grouped),
 		cmocka_unit_test(characters_of_patterns),
 		cmocka_unit_test(sets_of_patterns),
 		cmocka_unit_test(patterns_that_are_wrong),

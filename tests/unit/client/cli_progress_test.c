@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* kvcli's bar and the line at its end, and large values under it.  The clock goes on only where a
  * test says so; standard error counts as a terminal. */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -357,16 +358,25 @@ static void large_values_whose_answer_is_lost(void **state)
 	stored(LARGE, KVD_EUNKNOWN, 9, "receipt submit none fate ");
 }
 
+static size_t memory_used(void)
+{
+	struct mallinfo2 now = mallinfo2();
+
+	return now.uordblks + now.hblkhd;
+}
+
+/* Whether it goes well or not, the room for a large value is not kept. */
 static void got(size_t bytes, const char *calls)
 {
 	void *value;
-	size_t is;
+	size_t is, used = memory_used();
 
 	kvd.calls[0] = '\0';
 	assert_int_equal(cli_large_get(NULL, "k", 1, &value, &is), KVD_OK);
 	assert_int_equal(is, bytes);
 	assert_string_equal(kvd.calls, calls);
 	free(value);
+	assert_true(memory_used() < used + LARGE);
 }
 
 static void large_values_are_got(void **state)

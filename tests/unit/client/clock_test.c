@@ -137,6 +137,10 @@ static void test_suspended(void **state)
 	assert_true(told);
 	/* Looked at long after each other. */
 	assert_false(clock_slept(&c, 63 * MS, 90 * MS));
+	/* Another answer does not undo it: one of the bounds may still be that of before. */
+	clock_learn(&c, 2000, 70 * MS, 80 * MS);
+	assert_int_equal(c.slept_ns, 3 * MS);
+	assert_true(clock_slept(&c, 1083 * MS, 80 * MS));
 }
 
 int main(void)

@@ -121,6 +121,24 @@ static void test_told(void **state)
 	assert_false(grant_is_good(&g, REIGN, 520 * MS));
 }
 
+/* Words that make a lease do without another look too; what was asked earlier, and is answered late,
+ * brings the next look no nearer. */
+static void test_fresh_by_words(void **state)
+{
+	struct grant g = begun(REIGN);
+
+	(void)state;
+	look(&g, REIGN, 5, 4, 100 * MS);
+	look(&g, REIGN, 6, 6, 150 * MS);
+	assert_true(is_fresh(&g, 100 * MS + LEASE_GOOD_NS - 1));
+	assert_false(is_fresh(&g, 100 * MS + LEASE_GOOD_NS));
+	g = begun(REIGN);
+	grant_told(&g, LEASE_GOOD_NS / MS, 500 * MS);
+	grant_told(&g, LEASE_GOOD_NS / MS, 495 * MS);
+	assert_false(grant_look_is_due(&g, 500 * MS + GRANT_LOOK_NS / 2 - 1));
+	assert_true(is_fresh(&g, 500 * MS + GRANT_LOOK_NS / 2 - 1));
+}
+
 static void test_looks(void **state)
 {
 	struct grant g = begun(REIGN);
@@ -414,7 +432,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_words), cmocka_unit_test(test_words_of_nobody),
 		cmocka_unit_test(test_words_tell_the_reign), cmocka_unit_test(test_told),
-		cmocka_unit_test(test_looks), cmocka_unit_test(test_looks_are_enough),
+		cmocka_unit_test(test_fresh_by_words), cmocka_unit_test(test_looks),
+		cmocka_unit_test(test_looks_are_enough),
 		TEST(test_a_lease), TEST(test_no_lease), TEST(test_not_found_without_a_lease),
 		TEST(test_a_lease_counts_from_the_question), TEST(test_known_before),
 		TEST(test_the_short_way), TEST(test_a_look),

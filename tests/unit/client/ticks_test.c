@@ -58,6 +58,24 @@ static void test_a_rate_is_never_too_high(void **state)
 	ticks_looked(&t, 500, 10 * MS, 500);
 	ticks_looked(&t, 500 + RATE, 12 * MS, 500 + 2 * RATE); /* still before the second */
 	assert_true(t.per_ms <= RATE);
+	t = (struct ticks){ 0 };
+	ticks_looked(&t, 500, 10 * MS, 500 + RATE); /* before the first, the whole time */
+	ticks_looked(&t, 500 + 3 * RATE, 12 * MS, 500 + 3 * RATE);
+	assert_true(t.per_ms <= RATE);
+}
+
+/* Another look is not trusted for as long as the one before it. */
+static void test_each_look_is_for_itself(void **state)
+{
+	struct ticks t = known();
+
+	(void)state;
+	ticks_trust(&t, 11 * MS, 1000 * MS);
+	assert_true(t.near > 0);
+	ticks_looked(&t, 650 + RATE, 11 * MS + 10, 750 + RATE);
+	assert_int_equal(t.at, 650 + RATE);
+	assert_int_equal(t.near, 0);
+	assert_int_equal(t.per_ms, RATE);
 }
 
 /* The lease ends before the counter is done. */
@@ -139,6 +157,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_is_known_at_first),
 		cmocka_unit_test(test_a_rate),
 		cmocka_unit_test(test_a_rate_is_never_too_high),
+		cmocka_unit_test(test_each_look_is_for_itself),
 		cmocka_unit_test(test_the_end_is_heeded),
 		cmocka_unit_test(test_a_counter_that_was_set),
 		cmocka_unit_test(test_the_clock_has_not_come),
