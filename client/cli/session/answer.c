@@ -88,14 +88,17 @@ int cli_value_answer(struct cli *cli, const void *value, size_t value_bytes)
 {
 	static int terminal = -1;
 	const char *text = value;
+	bool ends = value_bytes > 0 && text[value_bytes - 1] == '\n';
 
 	if (terminal < 0)
 		terminal = isatty(1);
-	if (terminal && !cli_word_is_text(value, value_bytes, true))
+	if (terminal && !cli_word_is_text(value, value_bytes, true)) {
 		cli_word_quote(stdout, value, value_bytes);
-	else
+		ends = false; /* that is an escape now */
+	} else {
 		fwrite(value, 1, value_bytes, stdout);
-	if (cli->shell || (terminal && (value_bytes == 0 || text[value_bytes - 1] != '\n')))
+	}
+	if (cli->shell || (terminal && !ends))
 		putchar('\n');
 	return CLI_DONE;
 }

@@ -177,6 +177,7 @@ static void values_on_a_terminal(void **state)
 	prints("text", "text\n", "text\n");
 	prints("two\n\tlines\n", "two\n\tlines\n", "two\n\tlines\n\n");
 	prints("\033[2J\xff", "\"\\x1b[2J\\xff\"\n", "\"\\x1b[2J\\xff\"\n");
+	prints("\001\n", "\"\\x01\\n\"\n", "\"\\x01\\n\"\n");
 	prints(strchr("\n", '\0'), "\n", "\n"); /* what stands before an empty value is none of it */
 }
 
