@@ -16,15 +16,20 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "common/clock.h"
 #include "server/access/gate.h"
 #include "server/durable/durable.h"
 #include "server/host/host.h"
 #include "server/lock/locker.h"
 #include "server/metrics/metrics.h"
+#include "server/metrics/stats.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/context.h"
+#include "server/worker/timing.h"
+#include "server/worker/worker.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/group.h"
+#include "tests/unit/made_up.h"
 #include "tests/unit/server/wrap_fopen.h"
 
 #define TABLE_BYTES (16ull << 20)
@@ -49,6 +54,9 @@ static struct cluster_figures member;
 static char root[] = "/tmp/metrics_test.XXXXXX";
 static char *text;
 static int folders; /* that are open */
+static struct worker_stats counts[2]; /* of two workers, as are the next */
+static struct timing timings[2][WIRE_OPS];
+static uint64_t stuck_ns[2];
 
 /* ------------------------------------------------------------------- machine */
 
@@ -104,6 +112,29 @@ void __wrap_locker_stats(const struct locker *locker, struct locker_stats *stats
 {
 	(void)locker;
 	*stats = locks;
+}
+
+/* Workers are numbers, from 1 on. */
+static unsigned number_of(const struct worker *worker)
+{
+	assert_in_range((uintptr_t)worker, 1, 2);
+	return (unsigned)(uintptr_t)worker - 1;
+}
+
+MADE_UP(const struct worker_stats *, worker_stats, const struct worker *worker)
+{
+	return &counts[number_of(worker)];
+}
+
+MADE_UP(const struct timing *, worker_timing, const struct worker *worker, unsigned op)
+{
+	return &timings[number_of(worker)][op];
+}
+
+MADE_UP(uint64_t, worker_stuck_ns, struct worker *worker, uint64_t now_ns)
+{
+	assert_true(now_ns > 0);
+	return stuck_ns[number_of(worker)];
 }
 
 static void figures(void *arg, struct cluster_figures *to)
@@ -307,6 +338,162 @@ static void test_users(void **state)
 	assert_int_equal(lines_with(ADDRESS(STRANGE, "2", "b:2") "4\n"), 1);
 }
 
+/* -------------------------------------------------------------------- workers */
+
+static void add_workers(void)
+{
+	for (uintptr_t i = 0; i < 2; i++)
+		server.worker[i] = (struct worker *)(i + 1);
+	server.worker_count = 2;
+	memset(stuck_ns, 0, sizeof stuck_ns);
+}
+
+/* Of all workers together; of the durations each bucket has those of the ones below it. */
+static void test_requests(void **state)
+{
+	static const char get[] = "kvd_request_duration_seconds_bucket{op=\"get\",le=";
+	char line[128];
+
+	(void)state;
+	add_workers();
+	for (unsigned i = 0; i < 2; i++) {
+		counts[i].requests[WIRE_GET] = 40 + i;
+		counts[i].not_found = 50 + i;
+		counts[i].failed = 60 + i;
+		counts[i].aside = 70 + i;
+		counts[i].pulls = 80 + i;
+		counts[i].pull_bytes = 90 + i;
+		timings[i][WIRE_GET].bucket[0] = 3;
+		timings[i][WIRE_GET].bucket[TIMING_BOUNDS] = 1 + i;
+		timings[i][WIRE_GET].sum_ns = 2 * S;
+	}
+	scrape();
+	assert_int_equal(lines_with("kvd_requests_total{op=\"get\"} 81\n"), 1);
+	assert_int_equal(lines_with("kvd_requests_total{"), WIRE_OPS - 1);
+	expect("kvd_requests_not_found_total", "counter", "101");
+	expect("kvd_requests_failed_total", "counter", "121");
+	expect("kvd_requests_set_aside_total", "counter", "141");
+	expect("kvd_pulls_total", "counter", "161");
+	expect("kvd_pull_bytes_total", "counter", "181");
+	snprintf(line, sizeof line, "%s\"1e-06\"} 6\n", get);
+	assert_int_equal(lines_with(line), 1);
+	snprintf(line, sizeof line, "%s\"5\"} 6\n", get);
+	assert_int_equal(lines_with(line), 1);
+	snprintf(line, sizeof line, "%s\"+Inf\"} 9\n", get);
+	assert_int_equal(lines_with(line), 1);
+	assert_int_equal(lines_with(get), TIMING_BOUNDS + 1);
+	assert_int_equal(lines_with("kvd_request_duration_seconds_sum{op=\"get\"} 4.000000000\n"), 1);
+	assert_int_equal(lines_with("kvd_request_duration_seconds_count{op=\"get\"} 9\n"), 1);
+	/* When a lock is granted another thread answers. */
+	assert_int_equal(lines_with("kvd_request_duration_seconds_count{op=\"lock\"}"), 0);
+	assert_int_equal(lines_with("kvd_request_duration_seconds_count{op=\"cluster\"} 0\n"), 1);
+}
+
+static void expect_health(bool well, const char *expected)
+{
+	char line[128];
+
+	assert_int_equal(metrics_healthy(&host, line, sizeof line), well);
+	assert_string_equal(line, expected);
+}
+
+/* One worker that is stuck is enough, of whichever namespace; three seconds are not. */
+static void test_health(void **state)
+{
+	(void)state;
+	add_workers();
+	server.connections = 6;
+	expect_health(true, "ok: 0 keys, 6 connections\n");
+	stuck_ns[0] = stuck_ns[1] = 3 * S;
+	expect_health(true, "ok: 0 keys, 6 connections\n");
+	stuck_ns[1] = 3 * S + 1;
+	expect_health(false, "worker 1 does nothing since 3.0 s\n");
+	strcpy(server.name, "team");
+	stuck_ns[0] = 4 * S;
+	expect_health(false, "worker 0 of team does nothing since 4.0 s\n");
+}
+
+/* ----------------------------------------------------------------------- JSON */
+
+static char json[8192];
+
+static void tells(const char *part)
+{
+	if (!strstr(json, part))
+		fail_msg("%s is not in %s", part, json);
+}
+
+static void ask_json(void)
+{
+	size_t bytes = stats_json(&server, json, sizeof json);
+
+	assert_int_equal(bytes, strlen(json));
+}
+
+static size_t say_cluster(void *arg, char *buf, size_t buf_bytes)
+{
+	assert_ptr_equal(arg, &member);
+	return (size_t)snprintf(buf, buf_bytes, "%s", member.epoch ? "{\"epoch\":21}" : "");
+}
+
+static void test_json(void **state)
+{
+	(void)state;
+	add_workers();
+	ask_json();
+	assert_ptr_equal(strstr(json, "{\"keys\":0,\"memory\":{\"used_bytes\":"), json);
+	tells("\"locks\":{\"available\":false,\"waits\":0,");
+	assert_null(strstr(json, "\"durability\""));
+	assert_null(strstr(json, "\"cluster\":{"));
+	strcpy(server.name, "team");
+	locks = (struct locker_stats){ 31, 32, 33, 34, 35 };
+	server.locker = (struct locker *)(void *)&locks;
+	server.durable = (struct durable *)&disk;
+	server.hooks.cluster = say_cluster;
+	server.hooks.cluster_arg = &member;
+	member.epoch = 0; /* it says nothing */
+	disk = (struct durable_stats){ .is_failing = true, .lag_ns = S / 2, .load_ns = 3 * S };
+	server.rails[1].is_lost = true;
+	counts[1].requests[WIRE_PUT] = 45;
+	ask_json();
+	assert_ptr_equal(strstr(json, "{\"namespace\":\"team\",\"keys\":0,"), json);
+	tells("\"put\":45,");
+	tells("\"locks\":{\"available\":true,\"waits\":");
+	assert_null(strstr(json, "\"cluster\":{"));
+	tells("\"durability\":{\"mode\":\"async\",\"refusing\":true,");
+	tells("\"lag_seconds\":0.500000,");
+	tells("\"load_seconds\":3.000},");
+	tells("\"rails\":[{\"device\":\"hca0\",\"port\":1,\"address\":\"\",\"workers\":1,\"connections\":0,"
+	      "\"lost\":false},{");
+	tells("\"lost\":true}],");
+	tells("\"workers\":2,\"device\":\"hca0\",\"software_device\":false}}");
+	member.epoch = 21;
+	disk.sync = true;
+	ask_json();
+	tells("\"cluster\":{\"epoch\":21},");
+	tells("\"mode\":\"sync\",");
+}
+
+/* Of a buffer that is too small for it all is used, and nothing behind. */
+static void test_little_room(void **state)
+{
+	char little[201];
+
+	(void)state;
+	add_workers();
+	for (size_t room = 1; room < sizeof little; room++) {
+		memset(little, 'x', sizeof little);
+		assert_int_equal(stats_json(&server, little, room), room - 1);
+		assert_int_equal(strlen(little), room - 1);
+		assert_int_equal(little[room], 'x');
+	}
+	/* One byte less than it takes: the last one is not there, and no more. */
+	server.start_ns = clock_ns(); /* figures of as many digits both times */
+	size_t bytes = stats_json(&server, json, sizeof json);
+	assert_int_equal(stats_json(&server, json, bytes), bytes - 1);
+	assert_int_equal(strlen(json), bytes - 1);
+}
+
 /* --------------------------------------------------------------------- group */
 
 static void add_rail(unsigned i, const char *addr)
@@ -354,6 +541,10 @@ int main(void)
 		cmocka_unit_test_setup(test_cluster, make),
 		cmocka_unit_test_setup(test_ports, make),
 		cmocka_unit_test_setup(test_users, make),
+		cmocka_unit_test_setup(test_requests, make),
+		cmocka_unit_test_setup(test_health, make),
+		cmocka_unit_test_setup(test_json, make),
+		cmocka_unit_test_setup(test_little_room, make),
 	};
 
 	return GROUP_RUN(tests, begin, end);
