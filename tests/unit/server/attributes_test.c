@@ -193,6 +193,25 @@ static void test_unix_time(void **state)
 			WIRE_TTL_MS_MAX);
 }
 
+/* How many keys there are that expire, as the figures tell: each counts once, while it has a time. */
+static void test_keys_that_expire(void **state)
+{
+	uint64_t before = peer_stat(&peer, "expiry.keys");
+
+	(void)state;
+	assert_int_equal(ask(PUT, "x1", "a", .ttl_ms = HOUR_MS), WIRE_OK);
+	assert_int_equal(ask(PUT, "x2", "a", 0), WIRE_OK);
+	assert_int_equal(peer_stat(&peer, "expiry.keys"), before + 1);
+	assert_int_equal(ask(TOUCH, "x2", NULL, .ttl_ms = HOUR_MS), WIRE_OK);
+	assert_int_equal(ask(PUT, "x1", "b", .ttl_ms = 2 * HOUR_MS), WIRE_OK);
+	assert_int_equal(peer_stat(&peer, "expiry.keys"), before + 2);
+	assert_int_equal(ask(TOUCH, "x1", NULL, 0), WIRE_OK);
+	assert_int_equal(peer_stat(&peer, "expiry.keys"), before + 1);
+	assert_int_equal(ask(DELETE, "x2", NULL, 0), WIRE_OK);
+	assert_int_equal(ask(DELETE, "x1", NULL, 0), WIRE_OK);
+	assert_int_equal(peer_stat(&peer, "expiry.keys"), before);
+}
+
 static int count(uint32_t flags, uint64_t delta, uint64_t initial)
 {
 	struct wire_incr value = { (int64_t)delta, (int64_t)initial };
@@ -244,7 +263,7 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
 	const struct CMUnitTest tests[] = {
 		TEST(test_flags), TEST(test_signs), TEST(test_late), TEST(test_late_pulled),
-		TEST(test_unix_time), TEST(test_unsigned),
+		TEST(test_unix_time), TEST(test_keys_that_expire), TEST(test_unsigned),
 	};
 
 	return GROUP_RUN(tests, begin, end);

@@ -1,16 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Values that are too long for a message: kvd READs them from its client, and pins them for it. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "common/hash.h"
+#include "server/worker/request/pinned.h"
 #include "server/worker/request/pull.h"
 #include "tests/unit/server/one_peer.h"
+
+#define PINNED_S (PINNED_NS / 1000000000 + 1)
+
+static atomic_uint later_s; /* than it is, by kvd's clock */
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, time);
+
+	time->tv_sec += later_s;
+	return rc;
+}
+
+/* To kvd: as long as a reader has a value for goes by. */
+static void let_it_lapse(int number)
+{
+	(void)number;
+	later_s += PINNED_S;
+}
 
 static int begin(void **state)
 {
@@ -370,15 +395,35 @@ static void test_pinned_have_a_limit(void **state)
 		assert_true(raw_now_ms() < end);
 }
 
+/* Who takes for ever to READ it has it for so long: then the memory is for others. */
+static void test_pinned_lapse(void **state)
+{
+	const size_t bytes = 1u << 20;
+
+	(void)state;
+	fill(bytes, 0);
+	put_lent("k", bytes);
+	get_pinned("k", bytes);
+	uint64_t at = place(), version = peer.reply.version;
+	assert_int_equal(ask(DELETE, "k", NULL, 0), WIRE_OK);
+	assert_true(peer_stat(&peer, "memory.pinned_bytes") >= bytes);
+	assert_int_equal(layout_state_version(state_at(at)), version);
+	assert_int_equal(kill(kvd.pid, SIGUSR1), 0);
+	for (uint64_t end = raw_now_ms() + PINNED_NS / 2000000; peer_stat(&peer, "memory.pinned_bytes");)
+		assert_true(raw_now_ms() < end);
+	assert_int_not_equal(layout_state_version(state_at(at)), version);
+}
+
 int main(int argc, char **argv)
 {
+	signal(SIGUSR1, let_it_lapse);
 	kvd_be(argc, argv);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave_empty)
 	const struct CMUnitTest tests[] = {
 		TEST(test_pull), TEST(test_pull_pieces), TEST(test_pull_append), TEST(test_long_append),
 		TEST(test_long_append_hang_up), TEST(test_pull_refused), TEST(test_pull_not_lent),
 		TEST(test_pull_hang_up), TEST(test_pinned), TEST(test_pinned_and_replaced),
-		TEST(test_pinned_have_a_limit), TEST(test_pull_after_pull),
+		TEST(test_pinned_have_a_limit), TEST(test_pinned_lapse), TEST(test_pull_after_pull),
 	};
 
 	return GROUP_RUN(tests, begin, end);

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* server/main.c: what the device is told before kvd listens there.  Then the start ends here. */
+/* server/main.c: what the device is told before kvd listens there.  Then the start ends here.  And kvd init,
+ * which starts nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "server/host/host.h"
 #include "server/host/loop.h"
 #include "server/worker/context.h"
+#include "tests/unit/descriptors.h"
 #include "tests/unit/made_up.h"
 #include "tests/unit/said.h"
 
@@ -58,10 +64,57 @@ static void test_timeout_of_the_device(void **state)
 	assert_int_equal(tuning.traffic_class, DEVICE_UNSET);
 }
 
+/* kvd init ends with that status and that line, and leaves no descriptor. */
+static void init(const char *users, const char *output, int status, const char *line)
+{
+	const char *argv[] = { "kvd", "init", "--users", users, "--output", output, NULL };
+	int before = count_descriptors();
+
+	said_begin();
+	int rc = kvd_main(6, (char **)argv);
+	const char *text = said_end();
+	if (rc != status || said_lines(line) != 1)
+		fail_msg("kvd init ended with %d: %s", rc, text);
+	assert_int_equal(count_descriptors(), before);
+}
+
+static bool is_there(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && st.st_size > 0;
+}
+
+/* Both files or none: credentials that can't be handed out are of no use. */
+static void test_init(void **state)
+{
+	char dir[] = "/tmp/kvd-init-XXXXXX", users[64], again[64], output[64], other[64];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(users, sizeof users, "%s/users", dir);
+	snprintf(again, sizeof again, "%s/users-2", dir);
+	snprintf(output, sizeof output, "%s/admin", dir);
+	snprintf(other, sizeof other, "%s/admin-2", dir);
+	init(users, output, 0, "kvd init: made ");
+	assert_true(is_there(users) && is_there(output));
+	/* That file of credentials is somebody's. */
+	init(again, output, 1, "is there already: it stays as it is");
+	assert_true(is_there(output));
+	assert_int_not_equal(access(again, F_OK), 0);
+	/* So is that file of users. */
+	init(users, other, 1, users);
+	assert_int_not_equal(access(other, F_OK), 0);
+	unlink(users);
+	unlink(output);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_timeout_of_the_device),
+		cmocka_unit_test(test_init),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

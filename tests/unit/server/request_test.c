@@ -1,17 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Each request of wire.h as kvd answers it, and what it ends a connection for. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "tests/unit/server/one_peer.h"
 
 #define CREDITS 32 /* kvd's, where a client asks for none */
+
+static struct timespec still; /* what kvd's clock says while it stands still */
+static atomic_bool is_still;
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (clock != CLOCK_MONOTONIC || !is_still)
+		return (int)syscall(SYS_clock_gettime, clock, time);
+	*time = still;
+	return 0;
+}
+
+/* To kvd. */
+static void stop_or_go_on(int number)
+{
+	(void)number;
+	if (!is_still)
+		syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &still);
+	is_still = !is_still;
+}
 
 static int begin(void **state)
 {
@@ -450,8 +475,32 @@ static void test_credits(void **state)
 	}
 }
 
+/* A worker that never sleeps looks for requests until there are some, or something is due: where no time
+ * goes by it answers each all the same. */
+static void test_busy(void **state)
+{
+	enum { ASKS = 200 };
+	static struct kvd busy;
+	static struct peer other;
+	struct wire_request ping = { .op = WIRE_PING };
+	unsigned answers = 0;
+
+	(void)state;
+	kvd_start(&busy, (const char *const[]){ "--memory", "32M", "--workers", "1", "--poll", "busy",
+						"--log-level", "error", "--handshakes", "0", NULL });
+	peer_enter(&other, &busy);
+	assert_int_equal(kill(busy.pid, SIGUSR1), 0);
+	while (answers < ASKS && peer_ask(&other, &ping, NULL, NULL) == WIRE_OK)
+		answers++;
+	assert_int_equal(kill(busy.pid, SIGUSR1), 0);
+	peer_leave(&other);
+	kvd_stop(&busy);
+	assert_int_equal(answers, ASKS);
+}
+
 int main(int argc, char **argv)
 {
+	signal(SIGUSR1, stop_or_go_on);
 	kvd_be(argc, argv);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave_empty)
 	const struct CMUnitTest tests[] = {
@@ -459,6 +508,7 @@ int main(int argc, char **argv)
 		TEST(test_compute), TEST(test_txn), TEST(test_small_ones), TEST(test_keys),
 		TEST(test_keys_wait), TEST(test_flush), TEST(test_news), TEST(test_fate),
 		TEST(test_malformed), TEST(test_too_short), TEST(test_no_hello), TEST(test_credits),
+		cmocka_unit_test(test_busy),
 	};
 
 	return GROUP_RUN(tests, begin, end);

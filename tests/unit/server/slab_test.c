@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
+#include "server/store/reclaim/gain.h"
 #include "server/table/slab.h"
 
 #define PAGE REGION_PAGE_BYTES
@@ -298,6 +299,31 @@ static void test_random_walk(void **state)
 
 /* --------------------------------------------------------------- properties */
 
+/* All bytes of slabs are told anew, whatever stood there: a gain is worth its work by their part. */
+static void test_gain(void **state)
+{
+	enum { SLOTS = 640 };
+	struct bench b = begin(1 << 20, 8);
+	uint64_t all = ~0ull / 2;
+	void *slot[SLOTS];
+
+	(void)state;
+	assert_int_equal(gain_of_slabs(b.slabs, &all), 0);
+	assert_int_equal(all, 0);
+	for (unsigned i = 0; i < SLOTS; i++)
+		assert_int_equal(slabs_take(b.slabs, 0, &slot[i], 1, SLABS_GROW), 1);
+	uint64_t packed = gain_of_slabs(b.slabs, &all);
+	assert_int_equal(all, region_used_bytes(b.region));
+	/* One of two is given back: what is left would go into half of the slabs. */
+	for (unsigned i = 0; i < SLOTS; i += 2)
+		slabs_give(b.slabs, &slot[i], 1);
+	for (unsigned n = 0; n < 2; n++) {
+		assert_true(gain_of_slabs(b.slabs, &all) > packed);
+		assert_int_equal(all, region_used_bytes(b.region));
+	}
+	end(&b);
+}
+
 /* Slots of full slabs are taken first, so that sparse ones become empty. */
 static void test_fullest_first(void **state)
 {
@@ -516,6 +542,7 @@ int main(void)
 		cmocka_unit_test(test_beside_redis),
 		cmocka_unit_test(test_classes_of_a_longer_unit),
 		cmocka_unit_test(test_random_walk),
+		cmocka_unit_test(test_gain),
 		cmocka_unit_test(test_fullest_first),
 		cmocka_unit_test(test_idle_classes),
 		cmocka_unit_test(test_as_long_as_a_hole),

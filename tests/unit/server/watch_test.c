@@ -25,6 +25,7 @@
 #include "server/worker/conn.h"
 #include "server/worker/conn_impl.h"
 #include "server/worker/worker_impl.h"
+#include "tests/unit/descriptors.h"
 #include "tests/unit/poll_chk.h"
 #include "tests/unit/said.h"
 
@@ -307,12 +308,16 @@ static void test_gone(void **state)
 	assert_false(is_ruined());
 }
 
+/* It leaves no descriptor: the one that ends its thread and the one that ends kvd are closed. */
 static void test_delete(void **state)
 {
+	int before = count_descriptors();
+
 	(void)state;
 	assert_true(watch_fd(watch) >= 0);
 	watch_delete(&watch);
 	assert_null(watch);
+	assert_int_equal(count_descriptors(), before - 2);
 	watch_delete(&watch); /* none */
 }
 

@@ -76,12 +76,13 @@ static void test_names(void **state)
 	assert_false(config_is_name("a/b"));
 }
 
-/* The largest there can be fits. */
+/* The largest there can be fits, and is understood: as many copies are wanted as there may be members. */
 static void test_largest(void **state)
 {
 	char text[CONFIG_TEXT_BYTES];
-	struct config c = { .epoch = 1, .reign = ~0ull, .writer = ~0ull, .is_handed = true,
-			    .copies = CONFIG_MEMBERS_MAX, .count = CONFIG_MEMBERS_MAX };
+	const char *why;
+	struct config read, c = { .epoch = 1, .reign = ~0ull, .writer = ~0ull, .is_handed = true,
+				  .copies = CONFIG_MEMBERS_MAX, .count = CONFIG_MEMBERS_MAX };
 
 	(void)state;
 	for (unsigned i = 0; i < c.count; i++) {
@@ -91,6 +92,12 @@ static void test_largest(void **state)
 	c.removed = c.set[0];
 	assert_true(config_print(&c, text) < sizeof text);
 	assert_int_equal(text[strlen(text) - 1], '\n');
+	c.reign = 1; /* no more than the epoch */
+	assert_int_equal(config_parse(text, config_print(&c, text), 0, &read, &why), 0);
+	assert_same(&read, &c);
+	c.copies++;
+	assert_int_equal(config_parse(text, config_print(&c, text), 0, &read, &why), -1);
+	assert_string_equal(why, "copies can't be so many");
 }
 
 static void test_wrong_texts(void **state)

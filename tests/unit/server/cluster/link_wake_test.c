@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * server/cluster/link: who sleeps is woken by what comes, and not by each message that it sent; what
- * is not signalled is free with a later one, or at the end.
+ * is not signalled is free with a later one, or at the end; and a door keeps nobody for long.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -173,6 +173,47 @@ static void test_the_end(void **state)
 	assert_true(kit_now_ns() - since_ns < LINK_DRAIN_NS / 2);
 }
 
+static unsigned events;
+
+/* There is another for as long as it matters, of an id that is nobody's. */
+static int next_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	static struct rdma_cm_id id;
+	static struct rdma_cm_event next = { .id = &id, .event = RDMA_CM_EVENT_ADDR_CHANGE };
+
+	(void)channel;
+	*event = &next;
+	return ++events < 10 * LINK_KNOCKS_MAX ? 0 : -1;
+}
+
+static int ack_event(struct rdma_cm_event *event)
+{
+	(void)event;
+	return 0;
+}
+
+/* A round looks at as many events as may knock at once, and no more, though more are there: those who are
+ * connected wait for its end. */
+static void test_a_round(void **state)
+{
+	const struct verbs *own = b.device.verbs;
+	struct verbs many = *own;
+	unsigned looked_at[2];
+
+	(void)state;
+	many.get_cm_event = next_event;
+	many.ack_cm_event = ack_event;
+	b.device.verbs = &many;
+	for (unsigned round = 0; round < 2; round++) {
+		events = 0;
+		link_door_poll(b.door, kit_now_ns());
+		looked_at[round] = events;
+	}
+	b.device.verbs = own; /* for the end of the test, too */
+	assert_int_equal(looked_at[0], LINK_KNOCKS_MAX);
+	assert_int_equal(looked_at[1], LINK_KNOCKS_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +223,7 @@ int main(void)
 		CASE(test_by_room),
 		CASE(test_one_at_a_time),
 		CASE(test_the_end),
+		CASE(test_a_round),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
