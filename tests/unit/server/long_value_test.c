@@ -343,18 +343,23 @@ static void test_pinned(void **state)
 	free(text);
 }
 
+/* Key "k", of so many bytes, is being READ: where it is, and its version. */
+static uint64_t pin(size_t bytes, uint64_t *version)
+{
+	fill(bytes, 0);
+	put_lent("k", bytes);
+	get_pinned("k", bytes);
+	*version = peer.reply.version;
+	return place();
+}
+
 /* What was pinned stays while it is READ, whatever becomes of the key. */
 static void test_pinned_and_replaced(void **state)
 {
 	const size_t bytes = 1u << 20;
-	uint64_t at, version;
+	uint64_t version, at = pin(bytes, &version);
 
 	(void)state;
-	fill(bytes, 0);
-	put_lent("k", bytes);
-	get_pinned("k", bytes);
-	at = place();
-	version = peer.reply.version;
 	assert_int_equal(ask(PUT, "k", "another", 0), WIRE_OK);
 	assert_int_equal(ask(DELETE, "k", NULL, 0), WIRE_OK);
 	if (layout_state_version(state_at(at)) != version)
@@ -373,13 +378,10 @@ static void test_pinned_and_replaced(void **state)
 static void test_pinned_have_a_limit(void **state)
 {
 	const size_t bytes = 3u << 20;
+	uint64_t version, at = pin(bytes, &version);
 	struct peer other;
 
 	(void)state;
-	fill(bytes, 0);
-	put_lent("k", bytes);
-	get_pinned("k", bytes);
-	uint64_t at = place(), version = peer.reply.version;
 	assert_int_equal(ask(DELETE, "k", NULL, 0), WIRE_OK);
 	assert_int_equal(peer_stat(&peer, "memory.pinned_bytes"), 0);
 	assert_int_not_equal(layout_state_version(state_at(at)), version);
@@ -399,12 +401,9 @@ static void test_pinned_have_a_limit(void **state)
 static void test_pinned_lapse(void **state)
 {
 	const size_t bytes = 1u << 20;
+	uint64_t version, at = pin(bytes, &version);
 
 	(void)state;
-	fill(bytes, 0);
-	put_lent("k", bytes);
-	get_pinned("k", bytes);
-	uint64_t at = place(), version = peer.reply.version;
 	assert_int_equal(ask(DELETE, "k", NULL, 0), WIRE_OK);
 	assert_true(peer_stat(&peer, "memory.pinned_bytes") >= bytes);
 	assert_int_equal(layout_state_version(state_at(at)), version);

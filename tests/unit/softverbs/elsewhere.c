@@ -7,27 +7,18 @@
  * The program is linked with --wrap of fopen().
  */
 #include "tests/unit/descriptors.h"
+#include "tests/unit/server/wrap_fopen.h"
 #include "tests/unit/softverbs/kit.h"
 #include "common/softverbs/base/proc.h"
 
 #define PORT 7000
 #define SOCKETS 4
 
-/* Where files are large, it is of another name. */
-#ifdef __USE_FILE_OFFSET64
-#define REAL_FOPEN __real_fopen64
-#else
-#define REAL_FOPEN __real_fopen
-#endif
-FILE *REAL_FOPEN(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen64(const char *path, const char *mode);
-
 static const char *sockets[SOCKETS + 1];
 static bool readable;
 static struct sv_proc proc = { .fabric = "ours" };
 
-FILE *__wrap_fopen64(const char *path, const char *mode)
+FILE *WRAP_FOPEN(const char *path, const char *mode)
 {
 	FILE *file;
 
@@ -43,11 +34,6 @@ FILE *__wrap_fopen64(const char *path, const char *mode)
 		fprintf(file, "0000000000000000: 00000002 00000000 00010000 0005 01 %5d %s\n", i, sockets[i]);
 	rewind(file);
 	return file;
-}
-
-FILE *__wrap_fopen(const char *path, const char *mode)
-{
-	return __wrap_fopen64(path, mode);
 }
 
 static int begin(void **state)
