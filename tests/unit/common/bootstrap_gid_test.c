@@ -14,22 +14,13 @@
 #include <cmocka.h>
 
 #include "common/bootstrap/path.h"
+#include "tests/unit/server/wrap_fopen.h"
 
 #define GIDS 300
 
-/* Where files are large, it is of another name. */
-#ifdef __USE_FILE_OFFSET64
-#define REAL_FOPEN __real_fopen64
-#else
-#define REAL_FOPEN __real_fopen
-#endif
-FILE *REAL_FOPEN(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen64(const char *path, const char *mode);
-
 static const char *types[GIDS]; /* NULL: there is no such file */
 
-FILE *__wrap_fopen64(const char *path, const char *mode)
+FILE *WRAP_FOPEN(const char *path, const char *mode)
 {
 	unsigned i;
 
@@ -42,11 +33,6 @@ FILE *__wrap_fopen64(const char *path, const char *mode)
 	fputs(types[i], f);
 	rewind(f);
 	return f;
-}
-
-FILE *__wrap_fopen(const char *path, const char *mode)
-{
-	return __wrap_fopen64(path, mode);
 }
 
 static struct ibv_device nic = { .name = "nic0" };
