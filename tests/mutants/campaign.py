@@ -5,6 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 
+from draw import Wrong
 from ledger import FOUND
 from run import TIMED_OUT, end_all, run_contained
 
@@ -54,6 +55,10 @@ class Campaign:
         """How long each test takes, and by which mutations it comes; one that has failed is asked again."""
         known = {t: self.ledger.known_base(t[1], self.stamps[t[1]]) for t in self.tests}
         self.each(self.base_of, [t for t in self.tests if not known[t] or known[t]["status"] not in FINE])
+        unfit = [name for kind, name in self.tests if kind == "unit"
+                 and self.ledger.known_base(name, self.stamps[name])["status"] not in FINE]
+        if unfit:
+            raise Wrong(f"unit tests that fail with nothing on are to be mended first: {' '.join(unfit)}")
 
     def base_of(self, test):
         self.screen.going(f"as it is: {self.tests.index(test) + 1}/{len(self.tests)} {test[1]}")

@@ -151,3 +151,9 @@ touch "$tree/ready"
 look 1 --count 13
 ! grep -q 'is not used' "$tmp/said" || fail "a test that passes by now is not used"
 says 'come by, the last tests/integration/sum.sh'
+
+# A unit test that does says nothing of any mutation: the campaign ends there.
+sed -i 's/fall(5) != 3/fall(5) != 4/' "$tree/tests/unit/sum_test.c"
+look 1 --count 13
+says 'to be mended first: tests/unit/sum_test'
+! grep -q ' alive: ' "$tmp/said" || fail "it goes on with a unit test that fails"

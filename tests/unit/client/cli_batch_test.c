@@ -14,6 +14,7 @@
 #include "client/cli/session/answer.h"
 #include "tests/unit/client/commands.h"
 #include "tests/unit/poll_chk.h"
+#include "tests/unit/read_chk.h"
 #include "tests/unit/said.h"
 
 static const char *input; /* of standard input; '|': what follows comes later */

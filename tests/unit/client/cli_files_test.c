@@ -11,6 +11,7 @@
 #include "client/cli/file/value.h"
 #include "client/kvd.h"
 #include "tests/unit/client/folder.h"
+#include "tests/unit/read_chk.h"
 
 /* By --wrap: errno values that a call fails with, or what it does instead. */
 static struct {

@@ -15,6 +15,7 @@
 
 #include "client/cli/text/input.h"
 #include "tests/unit/poll_chk.h"
+#include "tests/unit/read_chk.h"
 
 static struct cli_input input;
 static int pipes[2];

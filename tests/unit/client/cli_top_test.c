@@ -19,6 +19,7 @@
 #include "client/cli/session/session.h"
 #include "tests/unit/client/printed.h"
 #include "tests/unit/poll_chk.h"
+#include "tests/unit/read_chk.h"
 
 /* ------------------------------------------------------------------ what is made up */
 

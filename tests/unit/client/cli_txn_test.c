@@ -9,6 +9,7 @@
 
 #include "client/cli/command/key.h"
 #include "tests/unit/client/commands.h"
+#include "tests/unit/read_chk.h"
 
 static bool terminal;
 static struct timespec now;

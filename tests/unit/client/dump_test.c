@@ -19,6 +19,7 @@
 #include "client/cli/file/dump.h"
 #include "client/kvd.h"
 #include "common/hash.h"
+#include "tests/unit/read_chk.h"
 
 #define HEAD_BYTES sizeof(struct dump_head)
 #define ITEMS 4u

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include "tests/unit/softverbs/kit.h"
+#include "tests/unit/read_chk.h"
 
 ssize_t __real_read(int fd, void *buf, size_t bytes);
 ssize_t __wrap_read(int fd, void *buf, size_t bytes);

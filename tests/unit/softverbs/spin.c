@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include "tests/unit/softverbs/kit.h"
+#include "tests/unit/read_chk.h"
 #include "common/softverbs/object/channel.h"
 
 int __real_sched_yield(void);
