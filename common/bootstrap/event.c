@@ -32,13 +32,13 @@ struct queued *bootstrap_event_put(struct id *id, enum rdma_cm_event_type type, 
 }
 
 /* With what the peer's message says; READs of one end are answered by the other. */
-void bootstrap_event_put_message(struct id *id, enum rdma_cm_event_type type, int status)
+bool bootstrap_event_put_message(struct id *id, enum rdma_cm_event_type type, int status)
 {
 	const struct wire_bootstrap *m = &id->peer;
 	struct queued *q = bootstrap_event_put(id, type, status);
 
 	if (!q)
-		return;
+		return false;
 	memcpy(q->data, m->data, m->data_bytes);
 	q->event.param.conn = (struct rdma_conn_param){
 		.private_data = q->data,
@@ -47,6 +47,7 @@ void bootstrap_event_put_message(struct id *id, enum rdma_cm_event_type type, in
 		.initiator_depth = m->responder_resources,
 		.qp_num = m->qpn,
 	};
+	return true;
 }
 
 void bootstrap_event_drop(struct channel *ch, const struct id *id)

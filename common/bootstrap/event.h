@@ -7,8 +7,8 @@
 
 /* NULL without memory. */
 struct queued *bootstrap_event_put(struct id *id, enum rdma_cm_event_type type, int status);
-/* With what the peer's message says. */
-void bootstrap_event_put_message(struct id *id, enum rdma_cm_event_type type, int status);
+/* With what the peer's message says; false without memory. */
+bool bootstrap_event_put_message(struct id *id, enum rdma_cm_event_type type, int status);
 /* Those of the id. */
 void bootstrap_event_drop(struct channel *channel, const struct id *id);
 /* NULL: none is queued. */

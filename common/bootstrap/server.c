@@ -131,7 +131,8 @@ void bootstrap_server_asked(struct id *id)
 	}
 	bootstrap_id_show_path(id);
 	id->state = REQUESTED;
-	bootstrap_event_put_message(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	if (!bootstrap_event_put_message(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0))
+		bootstrap_id_destroy(&id->ib); /* nobody knows it: its peer is told by the end */
 }
 
 int bootstrap_server_accept(struct rdma_cm_id *ibid, struct rdma_conn_param *param)

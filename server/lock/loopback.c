@@ -114,8 +114,11 @@ int loopback_new(const struct loopback_config *s, struct loopback **loopback, st
 		return err_set(err, -1, "out of memory");
 	l->config = *s;
 	l->cq = s->verbs->create_cq(s->ctx, 16, NULL, NULL, 0);
-	if (posix_memalign((void **)&l->result, 4096, 4096))
+	int rc = posix_memalign((void **)&l->result, 4096, 4096);
+	if (rc) {
 		l->result = NULL;
+		errno = rc;
+	}
 	if (l->cq && l->result)
 		l->mr = s->verbs->reg_mr(s->pd, l->result, 4096, IBV_ACCESS_LOCAL_WRITE);
 	if (!l->mr)

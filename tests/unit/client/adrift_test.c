@@ -258,6 +258,27 @@ static void test_not_known(void **state)
 	assert_int_equal(asked_else, 0);
 }
 
+/* One that is not known is over: the next one is asked for, too, before anybody waits. */
+static void test_none_is_known(void **state)
+{
+	struct kvd_completion done[3];
+	char tags[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		submit(&tags[i]);
+	lose();
+	fate = WIRE_EUNSUPPORTED;
+	connect_again();
+	session_resume(&end->session);
+	assert_int_equal(asked_fate, 3);
+	assert_int_equal(e->adrift, 0);
+	assert_int_equal(kvd_poll(&end->session, done, 3, 0), 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(done[i].result, KVD_EUNKNOWN);
+	assert_int_equal(asked_else, 0);
+}
+
 /* A change of a cluster, of which the next primary does not know all. */
 static void lose_in_cluster(char *tag)
 {
@@ -367,6 +388,21 @@ static void test_poll_that_does_not_wait(void **state)
 	lose();
 	assert_int_equal(kvd_poll(&end->session, &done, 1, 0), 1);
 	assert_int_equal(done.result, KVD_EUNKNOWN);
+	assert_int_equal(e->adrift, 0);
+}
+
+/* Nor is it kept where it is refused as another one serves. */
+static void test_refused_without_a_wait(void **state)
+{
+	struct kvd_completion done;
+	char tag;
+
+	(void)state;
+	end->answer = answer;
+	refusal = WIRE_EELSEWHERE;
+	assert_int_equal(kvd_submit_put(&end->session, KEY, strlen(KEY), "value", 5, &tag), KVD_OK);
+	assert_int_equal(kvd_poll(&end->session, &done, 1, 0), 1);
+	assert_int_equal(done.result, KVD_ECONNECT);
 	assert_int_equal(e->adrift, 0);
 }
 
@@ -534,12 +570,14 @@ int main(void)
 		TEST(test_had_an_effect),
 		TEST(test_all_that_are_adrift),
 		TEST(test_not_known),
+		TEST(test_none_is_known),
 		TEST(test_sent_since),
 		TEST(test_sent_before),
 		TEST(test_get),
 		TEST(test_other_seed),
 		TEST(test_completed),
 		TEST(test_poll_that_does_not_wait),
+		TEST(test_refused_without_a_wait),
 		TEST(test_poll_that_hardly_waits),
 		TEST(test_time),
 		TEST(test_asked_elsewhere),

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "client/op/operation_impl.h"
 #include "tests/unit/client/one_answer.h"
 
 /* ------------------------------------------------------------------- changes */
@@ -98,6 +99,25 @@ static void test_changes_that_make_no_sense(void **state)
 	must_say("change.signs is set without KVD_SET_SIGNS");
 	assert_int_equal(end->messages, 0);
 	assert_int_equal(e->in_flight, 0);
+}
+
+/* The longest times, and the longest prefix, are sent as they are. */
+static void test_the_longest(void **state)
+{
+	static const uint8_t longest[KVD_KEY_BYTES_MAX];
+	const struct kvd_change for_long = { .size = sizeof for_long, .ttl_ms = KVD_TTL_MS_MAX },
+				until = { .size = sizeof until, .expires_unix_ms = KVD_UNIX_MS_MAX };
+	uint64_t cursor = 0;
+
+	(void)state;
+	assert_int_equal(kvd_put_with(s, KEY, "v", 1, &for_long, NULL), KVD_OK);
+	assert_int_equal(end->asked.ttl_ms, KVD_TTL_MS_MAX);
+	assert_int_equal(kvd_put_with(s, KEY, "v", 1, &until, NULL), KVD_OK);
+	assert_int_equal(end->asked.ttl_ms, KVD_UNIX_MS_MAX);
+	assert_int_equal(kvd_flush_at(s, KVD_UNIX_MS_MAX), KVD_OK);
+	assert_int_equal(end->asked.ttl_ms, KVD_UNIX_MS_MAX);
+	assert_int_equal(kvd_keys_page(s, longest, sizeof longest, &cursor, NULL, NULL), KVD_OK);
+	assert_int_equal(end->asked.key_bytes, sizeof longest);
 }
 
 static void test_keys_that_are_none(void **state)
@@ -211,6 +231,46 @@ static void test_answers_to_a_change(void **state)
 	}
 }
 
+/* So many are in flight, and then it is busy; what one says of an item is none of the next one's. */
+static void test_as_many_as_the_depth(void **state)
+{
+	struct kvd_completion done[END_DEPTH];
+	unsigned n;
+
+	(void)state;
+	for (unsigned i = 0; i < e->depth; i++)
+		e->ops[i].out.lengths = e->ops[i].out.expiry = ~0ull;
+	end->answer = NULL;
+	for (n = 0; n < END_DEPTH && kvd_submit_del(s, KEY, NULL) == KVD_OK; n++)
+		;
+	assert_int_equal(n, e->depth - 1); /* one is kept for an unlock */
+	assert_int_equal(kvd_submit_get(s, KEY, page, sizeof page, NULL), KVD_EBUSY);
+	health_fail(&e->health, KVD_ECONNECT, "gone");
+	assert_int_equal(kvd_poll(s, done, END_DEPTH, 0), n);
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(done[i].flags, 0);
+		assert_int_equal(done[i].signs, 0);
+	}
+}
+
+/* A poll fills no more than it has room for: the others' turn is the next one's. */
+static void test_no_more_than_there_is_room_for(void **state)
+{
+	struct kvd_completion done[2];
+	char tags[2];
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT(tags); i++)
+		assert_int_equal(kvd_submit_del(s, KEY, &tags[i]), KVD_OK);
+	for (unsigned i = 0; i < COUNT(tags); i++) {
+		done[1].tag = &done;
+		assert_int_equal(kvd_poll(s, done, 1, -1), 1);
+		assert_ptr_equal(done[0].tag, &tags[i]);
+		assert_ptr_equal(done[1].tag, &done);
+	}
+	assert_int_equal(kvd_poll(s, done, 2, 0), 0);
+}
+
 /* ------------------------------------------------------------------- calls */
 
 static void test_answers_to_a_call(void **state)
@@ -295,6 +355,12 @@ static void test_pages_that_make_no_sense(void **state)
 		assert_int_equal(kvd_keys_page(s, "key", 3, &cursor, tell, &enough), KVD_EPROTOCOL);
 		must_say("kvd at here sent a page of keys that makes no sense");
 	}
+	page_bytes = 0;
+	put_key(4, "key1", KVD_VALUE_BYTES_MAX, 4); /* the longest there is */
+	assert_int_equal(kvd_keys_page(s, "key", 3, &cursor, tell, &enough), KVD_OK);
+	assert_int_equal(told, 1);
+	told = 0;
+	put_key(4, "key2", 5, 4);
 	page_bytes -= 10; /* a head that is cut off */
 	assert_int_equal(kvd_keys_page(s, "key", 3, &cursor, tell, &enough), KVD_EPROTOCOL);
 	assert_int_equal(told, 0);
@@ -477,17 +543,27 @@ static void test_batches(void **state)
 	(void)state;
 	for (unsigned i = 0; i < COUNT(items); i++)
 		items[i] = (struct kvd_item){ .key = "key", .key_bytes = i == 7 ? 0 : 3, .value = value,
-					      .value_bytes = 5, .value_bytes_max = 5, .result = 99 };
+					      .value_bytes = 5, .value_bytes_max = 5, .result = 99,
+					      .ttl_ms = 99, .flags = 99, .signs = 99 };
+	items[9].key_bytes = KVD_KEY_BYTES_MAX + 1;
 	answer.version = 5;
-	/* One that is none has its error, and the others are done. */
+	/* One that is none has its error, and the others are done.  The first error is the batch's. */
 	assert_int_equal(kvd_mput(s, items, COUNT(items), NULL), KVD_EINVAL);
 	for (unsigned i = 0; i < COUNT(items); i++) {
-		assert_int_equal(items[i].result, i == 7 ? KVD_EINVAL : KVD_OK);
-		assert_int_equal(items[i].version, i == 7 ? 0 : 5);
+		int want = i == 7 ? KVD_EINVAL : i == 9 ? KVD_ETOOBIG : KVD_OK, old = want ? 99 : 0;
+
+		assert_int_equal(items[i].result, want);
+		assert_int_equal(items[i].version, want ? 0 : 5);
+		assert_int_equal(items[i].ttl_ms, old);
+		assert_int_equal(items[i].flags, old);
+		assert_int_equal(items[i].signs, old);
 	}
-	assert_int_equal(end->messages, COUNT(items) - 1);
-	items[7].key_bytes = 3;
+	assert_int_equal(end->messages, COUNT(items) - 2);
 	answer.status = WIRE_EDISK;
+	items[0].key_bytes = 0;
+	assert_int_equal(kvd_mdel(s, items, COUNT(items)), KVD_EINVAL);
+	assert_int_equal(items[1].result, KVD_EDISK);
+	items[0].key_bytes = items[7].key_bytes = items[9].key_bytes = 3;
 	assert_int_equal(kvd_mdel(s, items, COUNT(items)), KVD_EDISK);
 	assert_int_equal(kvd_mget(s, items, COUNT(items)), KVD_OK);
 	assert_int_equal(items[39].result, KVD_NOT_FOUND);
@@ -501,10 +577,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_what_a_change_asks),
 		TEST(test_changes_that_make_no_sense),
+		TEST(test_the_longest),
 		TEST(test_keys_that_are_none),
 		TEST(test_how_the_last_connection_ended),
 		TEST(test_what_computes),
 		TEST(test_answers_to_a_change),
+		TEST(test_as_many_as_the_depth),
+		TEST(test_no_more_than_there_is_room_for),
 		TEST(test_answers_to_a_call),
 		TEST(test_pages_that_make_no_sense),
 		TEST(test_cursors),

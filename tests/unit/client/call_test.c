@@ -561,6 +561,7 @@ static void test_cluster(void **state)
 		assert_true(asks[3].value_checksum == asks[0].value_checksum);
 		assert_int_equal(set_sleeps, 3);
 		assert_int_equal(set_slept[2], 5);
+		assert_int_equal(e->time.end_ns, 0);
 		forget();
 	}
 }

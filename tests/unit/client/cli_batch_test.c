@@ -66,11 +66,22 @@ ssize_t read(int fd, void *to, size_t bytes)
 	return (ssize_t)bytes;
 }
 
+static size_t no_memory_for; /* a value of so many bytes */
+
+int __real_cli_value_copy(struct cli_value *value, const void *data, size_t bytes);
+int __wrap_cli_value_copy(struct cli_value *value, const void *data, size_t bytes);
+
+int __wrap_cli_value_copy(struct cli_value *value, const void *data, size_t bytes)
+{
+	return no_memory_for && bytes == no_memory_for ? ENOMEM : __real_cli_value_copy(value, data, bytes);
+}
+
 static int set_up(void **state)
 {
 	input_error = 0;
 	interrupted_reads = waits = 0;
 	stop_on_error = false;
+	no_memory_for = 0;
 	return made_begin(state);
 }
 
@@ -176,6 +187,17 @@ static void commands_that_can_not_be_read(void **state)
 	RUNS(3, "", "kvcli: here:1: nobody is there\n", &shell, "");
 }
 
+/* A value that there is no memory for: it is told in its turn, behind what was under way. */
+static void a_value_without_memory(void **state)
+{
+	(void)state;
+	made_put("a", "1");
+	no_memory_for = 4;
+	BATCH(2, "1\nOK\nERROR put: no memory for a value of 4 bytes\n2\n",
+	      "get a\nput b 2\nput c 1234\nget b\n");
+	assert_null(made_value("c"));
+}
+
 /* Nobody reads the answers: nothing more is done. */
 static void nobody_reads_on(void **state)
 {
@@ -199,6 +221,27 @@ static void nobody_reads_on(void **state)
 		stdout = was;
 		cli_disconnect(&cli);
 	}
+}
+
+/* Nor what is in the same input, as soon as an answer could not be written. */
+static void an_answer_can_not_be_written(void **state)
+{
+	static char much[100000]; /* more than is kept of what is printed */
+	struct cli cli = { .server = "here:1" };
+	FILE *was = stdout;
+
+	(void)state;
+	memset(much, 'x', sizeof much);
+	made_put_bytes("a", 1, much, sizeof much);
+	input = "get a\nexists a\nput b 2 --flags 1\n";
+	stdout = fopen("/dev/full", "w");
+	said_begin();
+	assert_int_equal(cli_shell(&cli), 0);
+	said_end();
+	assert_null(made_value("b"));
+	fclose(stdout);
+	stdout = was;
+	cli_disconnect(&cli);
 }
 
 /* ------------------------------------------------------------------ lines */
@@ -331,7 +374,9 @@ int main(void)
 		TEST(the_status_is_that_of_the_worst),
 		TEST(an_error_ends_it),
 		TEST(commands_that_can_not_be_read),
+		TEST(a_value_without_memory),
 		TEST(nobody_reads_on),
+		TEST(an_answer_can_not_be_written),
 		TEST(it_waits_when_there_is_nothing),
 		TEST(long_lines),
 		TEST(a_line_that_is_too_long),

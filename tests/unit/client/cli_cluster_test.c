@@ -17,23 +17,26 @@
 #include "client/cli/session/session.h"
 #include "tests/unit/client/made_members.h"
 #include "tests/unit/client/printed.h"
+#include "tests/unit/descriptors.h"
 
 static long slewed; /* of the clock, as adjtimex() has it */
+static int clock_state;
 
 int adjtimex(struct timex *t)
 {
 	t->freq = slewed;
-	return 0;
+	return clock_state;
 }
 
 /* The first address that was given is the one that is asked. */
 static int run(const char *line)
 {
 	struct cli cli = { .server = servers[0].address ? servers[0].address : "nobody:1",
-			   .timeout_ms = 5000 };
-	int status = printed_run(&cli, cluster_options, cluster_run, line);
+			   .timeout_ms = 5000, .device = "mlx5_1", .credentials = "op.key" };
+	int open = count_descriptors(), status = printed_run(&cli, cluster_options, cluster_run, line);
 
 	cli_disconnect(&cli);
+	assert_int_equal(count_descriptors(), open);
 	assert_int_equal(sessions, 0);
 	assert_int_equal(clients, 0);
 	return status;
@@ -72,6 +75,8 @@ static void all_is_well(void **state)
 			    "b       b:1,xb:2  backup   yes           7    40 ms  backup\n\nAll is well.\n");
 	assert_string_equal(printed_err, "");
 	assert_int_equal(longest_wait_ms, 1000);
+	assert_string_equal(device, "mlx5_1"); /* the others are asked as the first one was */
+	assert_string_equal(credentials, "op.key");
 	assert_int_equal(run("status --json"), 0);
 	assert_string_equal(printed_out, "{\"epoch\":5,\"reign\":3,\"copies\":2,\"in_sync\":2,\"agreement\":\"zk:2181\","
 			    "\"primary\":\"a\",\"is_well\":true,\"members\":["
@@ -98,6 +103,8 @@ static void columns_are_as_wide_as_they_must_be(void **state)
 	says("MEMBER        CLIENTS   ROLE     IN SYNC     LAG   SILENT  STATE\n"
 	     "longest-name  12345678  primary  yes           -        -  serves, lease 700 ms\n"
 	     "b             -         out      no            -        -  gone\n\n");
+	assert_int_equal(run("status --json"), 1); /* who has no address is not asked */
+	says("\"why\":\"\"}]}\n");
 }
 
 static void a_lost_copy(void **state)
@@ -113,6 +120,7 @@ static void a_lost_copy(void **state)
 	     "--cluster, --cluster-key and --memory: it is copied to.\n");
 	keeps_to_itself("All is well");
 	assert_int_equal(run("status --json"), 1);
+	assert_memory_equal(printed_out, "{\"epoch\":5,", 11); /* and no word beside it */
 	says("\"in_sync\":1,");
 	says("\"is_well\":false,");
 	says("\"answers\":false,\"listed\":true,\"silent_ms\":40,\"lag_records\":7,\"copied_percent\":null,"
@@ -131,6 +139,9 @@ static void more_copies_than_one(void **state)
 		A "," B "," MEMBER("d", "backup", "") "," MEMBER("e", "backup", "")));
 	assert_int_equal(run("status"), 1);
 	says("\n2 of 4 copies are there. Lost: d, e. Start a kvd with");
+	servers[0].json = SELF("a", "primary", WELL "\"epoch\":5,\"copies\":1," MEMBERS(A "," B));
+	assert_int_equal(run("status"), 0);
+	keeps_to_itself("copies are there");
 }
 
 static void a_copy_that_is_made(void **state)
@@ -146,6 +157,42 @@ static void a_copy_that_is_made(void **state)
 	assert_int_equal(run("status --json"), 0);
 	says("\"role\":\"joining\",\"in_sync\":false,\"answers\":true,\"listed\":true,\"silent_ms\":null,"
 	     "\"lag_records\":null,\"copied_percent\":40,\"state\":\"joining\"");
+}
+
+/* Nothing is a figure, too. */
+static void a_copy_that_begins(void **state)
+{
+	(void)state;
+	serve(ADDRESS("a"), SELF("a", "primary", WELL "\"epoch\":5,\"copies\":1,"
+				 "\"copy\":{\"to\":\"c\",\"percent\":0},"
+				 MEMBERS(A "," MEMBER("c", "joining", ",\"silent_ms\":0,\"lag_records\":0"))));
+	serve(ADDRESS("c"), SELF("c", "joining", WELL "\"epoch\":5,\"copies\":1,"
+				 MEMBERS(MEMBER("c", "joining", ""))));
+	assert_int_equal(run("status"), 0);
+	says("c       c:1,xc:2  joining  no            0     0 ms  being copied to: 0 %\n");
+	assert_int_equal(run("status --json"), 0);
+	says("\"silent_ms\":0,\"lag_records\":0,\"copied_percent\":0,");
+}
+
+/* What the primary knows of the others is told, whoever was asked first. */
+static void a_backup_is_asked(void **state)
+{
+	(void)state;
+	serve(ADDRESS("b"), SELF("b", "backup", WELL EPOCH(5) MEMBERS(
+		"{\"name\":\"a\",\"clients\":\"a:1,xa:2\",\"role\":\"primary\"}," MEMBER("c", "joining", ""))));
+	serve(ADDRESS("a"), SELF("a", "primary", WELL EPOCH(5) "\"copy\":{\"to\":\"c\",\"percent\":40},"
+				 MEMBERS(A "," B "," MEMBER("c", "joining", ",\"silent_ms\":9,\"lag_records\":3"))));
+	serve(ADDRESS("c"), SELF("c", "joining", WELL EPOCH(5) MEMBERS("{\"name\":\"b\"},"
+		MEMBER("c", "joining", ""))));
+	assert_int_equal(run("status"), 0);
+	says("b       -         backup   yes           7    40 ms  backup\n");
+	says("c       c:1,xc:2  joining  no            3     9 ms  being copied to: 40 %\n");
+	servers[1].json = NULL; /* it is too busy, and another one says that it is there */
+	serve(ADDRESS("d"), SELF("d", "primary", WELL EPOCH(5) MEMBERS(A "," MEMBER("d", "primary", ""))));
+	servers[0].json = SELF("b", "backup", WELL EPOCH(5) MEMBERS(
+		"{\"name\":\"a\",\"clients\":\"a:1,xa:2\",\"role\":\"primary\"}," MEMBER("d", "primary", "")));
+	assert_int_equal(run("status"), 1);
+	says("a       a:1,xa:2  primary  yes           -        -  does not answer\n");
 }
 
 static void who_took_over(void **state)
@@ -220,7 +267,8 @@ static void nobody_serves(void **state)
 static void all_are_lost(void **state)
 {
 	(void)state;
-	serve(ADDRESS("c"), SELF("c", "out", WELL EPOCH(5) MEMBERS(A "," B "," C "," MEMBER("d", "out", ""))));
+	serve(ADDRESS("c"), SELF("c", "out", WELL EPOCH(5) MEMBERS(A "," B "," C "," MEMBER("d", "out", "") ","
+							      MEMBER("e", "out", ""))));
 	serve(ADDRESS("d"), SELF("d", "out", WELL EPOCH(5) MEMBERS("")));
 	assert_int_equal(run("status"), 1);
 	says("\nAll that are in sync are lost: a, b. If one of them still runs and is only cut off, bring back "
@@ -275,6 +323,24 @@ static void many_members(void **state)
 	servers[0].json = SELF("self", "out", WELL EPOCH(1) MEMBERS(C));
 	assert_int_equal(run("status"), 1);
 	says("self    -         out      no            -        -  out\n");
+	/* The sixteenth is told of itself, or by another; one more has no place. */
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(json, sizeof json, "{\"cluster\":{\"member\":\"%s\",\"state\":\"out\"," WELL EPOCH(1)
+			 "\"members\":[" MEMBER("b", "backup", ""), i ? "b" : "self");
+		for (unsigned k = 1; k < 15; k++) {
+			snprintf(one, sizeof one, ",{\"name\":\"m%u.\",\"role\":\"out\"%s}", k, i && k == 1 ?
+				 ",\"clients\":\"y\"" : "");
+			strcat(json, one);
+		}
+		strcat(json, "]}}");
+		servers[0].json = json;
+		assert_int_equal(run("status"), 1);
+		says(i ? "n15." : "self ");
+		keeps_to_itself("n16.");
+		says("epoch 1, reign 3, ");
+		serve("y", SELF("m1.", "out", WELL EPOCH(1) MEMBERS(
+			"{\"name\":\"n15.\",\"role\":\"out\"},{\"name\":\"n16.\",\"role\":\"out\"}")));
+	}
 }
 
 static void who_can_not_be_asked(void **state)
@@ -319,6 +385,9 @@ static void changes_are_asked_for(void **state)
 		says("it is done\n");
 		assert_string_equal(printed_err, "");
 	}
+	servers[0].json = SELF("d", "out", WELL EPOCH(5) MEMBERS(A "," B)); /* another one than before */
+	assert_int_equal(run("force --yes"), 0);
+	assert_string_equal(asked, "4 d 0");
 }
 
 static void changes_that_are_wrong(void **state)
@@ -487,6 +556,11 @@ static void the_doctor_looks_at_the_clock(void **state)
 			 "wrong by less than an eighth: look at the time daemon\n"
 			 "ok|cluster|a primary serves, all copies are in sync, ZooKeeper is reached\n" RUN_ONE);
 	}
+	clock_state = TIME_ERROR; /* of a clock that nobody sets, and that is slewed no less */
+	examined(1, printed_out);
+	clock_state = -1;
+	examined(0, text);
+	clock_state = 0;
 	slewed = 0;
 }
 
@@ -500,6 +574,8 @@ int main(void)
 		TEST(a_lost_copy),
 		TEST(more_copies_than_one),
 		TEST(a_copy_that_is_made),
+		TEST(a_copy_that_begins),
+		TEST(a_backup_is_asked),
 		TEST(who_took_over),
 		TEST(who_is_unfit),
 		TEST(who_does_not_reach_zookeeper),

@@ -16,6 +16,7 @@
 #include "client/op/post.h"
 #include "client/session/connect.h"
 #include "client/session/teardown.h"
+#include "client/session/wait.h"
 #include "common/lease.h"
 #include "tests/unit/client/dial.h"
 #include "tests/unit/client/set_clock.h"
@@ -429,6 +430,39 @@ static void test_sent_again_and_waited_for(void **state)
 	must_end_with(KVD_OK, 1000);
 }
 
+/* Whose connection is broken gets another one with what is submitted next; once its completions are taken. */
+static void test_submitted_anew(void **state)
+{
+	struct kvd_completion done;
+
+	(void)state;
+	submit();
+	health_fail(&e->health, KVD_ECONNECT, "gone");
+	session_poll(s, 0);
+	assert_non_null(e->done);
+	assert_int_equal(kvd_submit_put(s, "key", 3, "value", 5, &tag), KVD_EBUSY);
+	assert_int_equal(dial.dials, 0);
+	assert_int_equal(kvd_poll(s, &done, 1, 0), 1);
+	assert_int_equal(done.result, KVD_EUNKNOWN);
+	submit();
+	assert_int_equal(dial.dials, 1);
+	assert_int_equal(e->in_flight, 1);
+}
+
+/* Who waits for as long as it takes has a completion: the operation's time is over first. */
+static void test_waits_for_long(void **state)
+{
+	struct kvd_completion done;
+
+	(void)state;
+	e->time.tick_ns = 4 * SET_MS; /* its beginning is known no better */
+	submit();
+	uint64_t begun_ns = set_ns;
+	assert_int_equal(kvd_poll(s, &done, 1, -1), 1);
+	assert_int_equal(done.result, KVD_EUNKNOWN);
+	assert_in_range(set_ns - begun_ns, 4900 * SET_MS, 6100 * SET_MS);
+}
+
 /* What nobody knows says nothing else. */
 static void test_not_known(void **state)
 {
@@ -490,6 +524,8 @@ int main(void)
 		TEST(test_no_connection),
 		TEST(test_whether_again),
 		TEST(test_goes_on),
+		TEST(test_submitted_anew),
+		TEST(test_waits_for_long),
 		TEST(test_not_known),
 		TEST(test_served_elsewhere),
 		TEST(test_not_known_yet),

@@ -226,6 +226,21 @@ static void nobody_answers(void **state)
 	assert_string_equal(e->health.err.text, "127.0.0.1:7000 did not answer within 25000 ms");
 }
 
+/* What is asked after such a wait has a session's own time, and says so. */
+static void nobody_answers_the_next_one(void **state)
+{
+	uint64_t begin_ns;
+
+	(void)state;
+	say(WIRE_OK, 0, 0);
+	assert_int_equal(lock_wait(s, STRIPE, TOKEN, 20000), KVD_OK);
+	is_mute = true;
+	begin_ns = set_ns;
+	assert_int_equal(lock_confirm(s), KVD_ETIMEDOUT);
+	assert_in_range((set_ns - begin_ns) / SET_MS, 4900, 5100);
+	assert_string_equal(e->health.err.text, "127.0.0.1:7000 did not answer within 5000 ms");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, dial_tear_down)
 
 int main(void)
@@ -238,6 +253,7 @@ int main(void)
 		TEST(how_long_it_waits),
 		TEST(locks_that_are_not_had),
 		TEST(nobody_answers),
+		TEST(nobody_answers_the_next_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

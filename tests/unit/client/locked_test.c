@@ -24,6 +24,8 @@ static const struct kvd_key key = { KEY, 1 };
 
 static struct wire_reply fate;
 static bool breaks; /* the next change */
+static bool breaks_behind; /* what is READ after the next lock */
+static unsigned confirmed; /* what a primary says of whether a lock counts */
 static unsigned changes, fates, locks;
 static struct wire_request put, wait;
 
@@ -49,9 +51,14 @@ static void answer(struct end *end, const struct wire_request *q)
 		if (!has_broken())
 			end_reply(end, (struct wire_reply){ .bucket = ~0ull, .version = 31 }, NULL, 0);
 		break;
+	case WIRE_RELEASE:
+		end_reply(end, (struct wire_reply){ .status = (uint8_t)confirmed, .bucket = ~0ull }, NULL, 0);
+		break;
 	case WIRE_LOCK:
 		locks++;
 		wait = *q;
+		if (breaks_behind)
+			end->status = IBV_WC_RETRY_EXC_ERR;
 		end_reply(end, (struct wire_reply){ .bucket = ~0ull }, NULL, 0);
 		break;
 	default:
@@ -80,8 +87,9 @@ static int set_up(void **state)
 	for (unsigned i = 0; i < DIAL_PLACES; i++)
 		dial.place[i].welcome.lock_rkey = 1;
 	dial_connect(answer);
-	breaks = false;
+	breaks = breaks_behind = false;
 	changes = fates = locks = 0;
+	confirmed = WIRE_OK;
 	store(true);
 	fate = (struct wire_reply){ .word = WIRE_OK, .version = 12 };
 	lock = NULL;
@@ -262,6 +270,84 @@ static void test_held_by_another(void **state)
 	assert_int_equal(e->held.count, 1);
 }
 
+/* It is had, and the connection breaks as the value is READ: it is lost, and there is nothing to unlock. */
+static void test_lost_as_it_is_had(void **state)
+{
+	size_t bytes = 7;
+
+	(void)state;
+	*word() = OTHER;
+	breaks_behind = true;
+	assert_int_equal(take_and_get(1234, 3, &bytes, NULL), KVD_ELOST);
+	assert_null(lock);
+	assert_int_equal(locks, 1);
+	assert_int_equal(bytes, 7);
+}
+
+/* ---------------------------------------------------------------------------------- many */
+
+static uint64_t *word_of(const struct kvd_key *of)
+{
+	return &dial.end->words[layout_stripe(hash_key(1, of->data, of->bytes).b, BYTES_STRIPES)];
+}
+
+/* Whichever is named first, the lower stripe is taken first, and given back if the other one is not had. */
+static void test_in_order(void **state)
+{
+	char other = 'b';
+	struct kvd_key keys[2] = { key, { &other, 1 } };
+	uint64_t ns;
+
+	(void)state;
+	while (word_of(&keys[1]) == word())
+		other++;
+	for (unsigned turned = 0; turned < 2; turned++) {
+		const struct kvd_key named[2] = { keys[turned], keys[!turned] };
+		uint64_t *low = word_of(&keys[0]), *high = word_of(&keys[1]);
+		if (low > high) {
+			low = word_of(&keys[1]);
+			high = word_of(&keys[0]);
+		}
+		uint64_t swaps = e->counters.atomics;
+		*low = OTHER;
+		assert_int_equal(kvd_lock(s, named, 2, 0, &lock), KVD_EBUSY);
+		assert_null(lock);
+		assert_int_equal(e->counters.atomics, swaps + 1);
+		*low = 0;
+		*high = OTHER;
+		assert_int_equal(kvd_lock(s, named, 2, 0, &lock), KVD_EBUSY);
+		assert_null(lock);
+		assert_int_equal(kvd_ping(s, &ns), KVD_OK);
+		assert_int_equal(*low, 0);
+		assert_int_equal(*high, OTHER);
+		assert_int_equal(e->held.count, 0);
+		assert_int_equal(e->held.page[0].token, 0);
+		*high = 0;
+	}
+}
+
+/* A session has as many locks as its page has room for. */
+static void test_most(void **state)
+{
+	uint64_t ns;
+
+	(void)state;
+	for (unsigned i = 0; i < LAYOUT_HELD_MAX; i++)
+		e->held.stripe[i] = BYTES_STRIPES + i;
+	e->held.count = LAYOUT_HELD_MAX;
+	assert_int_equal(kvd_lock(s, &key, 1, 0, &lock), KVD_EINVAL);
+	must_say("this session holds the lock of one of the keys already (keys share locks), or 64 locks");
+	assert_null(lock);
+	assert_int_equal(*word(), 0);
+	e->held.count--;
+	take();
+	assert_int_equal(e->held.count, LAYOUT_HELD_MAX);
+	kvd_unlock(&lock);
+	assert_int_equal(kvd_ping(s, &ns), KVD_OK);
+	assert_int_equal(e->held.count, LAYOUT_HELD_MAX - 1);
+	e->held.count = 0;
+}
+
 /* ------------------------------------------------------------------------------ a cluster */
 
 static void be_in_a_cluster(void)
@@ -274,6 +360,32 @@ static void be_in_a_cluster(void)
 	}
 	health_fail(&e->health, KVD_ECONNECT, "gone");
 	dial_forget();
+}
+
+/* The word was free, but the primary has no lease: it is given back, or nobody else had it again. */
+static void test_does_not_count(void **state)
+{
+	size_t bytes;
+	uint64_t ns;
+
+	(void)state;
+	e->reign = 3;
+	grant_begin(&e->table.grant, 3);
+	take();
+	assert_int_equal(kvd_unlock(&lock), KVD_OK);
+	for (unsigned gets = 0; gets < 2; gets++) {
+		confirmed = WIRE_EBUSY;
+		assert_int_equal(gets ? take_and_get(0, 3, &bytes, NULL) : kvd_lock(s, &key, 1, 0, &lock),
+				 KVD_EBUSY);
+		must_say("the primary at 127.0.0.1:7000 does not reach its backups: it gives no locks");
+		assert_null(lock);
+		assert_int_equal(locks, 0);
+		assert_int_equal(kvd_ping(s, &ns), KVD_OK); /* what gives it back is through */
+		assert_int_equal(*word(), 0);
+		assert_int_equal(e->held.page[0].token, 0);
+		assert_int_equal(e->held.count, 0);
+		assert_int_equal(e->in_flight, 0);
+	}
 }
 
 /* A member that does not serve gives no locks: the call goes on with the primary. */
@@ -291,6 +403,36 @@ static void test_goes_on(void **state)
 	be_in_a_cluster();
 	assert_int_equal(take_and_get(0, 3, &bytes, NULL), KVD_OK);
 	assert_int_equal(e->reign, 4);
+}
+
+static struct rdma_event_channel *(*create_channel)(void);
+
+static struct rdma_event_channel *create_and_mend(void)
+{
+	dial.end->status = IBV_WC_SUCCESS;
+	*word() = 0; /* it went with the connection */
+	breaks_behind = false;
+	return create_channel();
+}
+
+/* A lock that is lost as its value is READ is taken again, of the primary. */
+static void test_lost_and_had_again(void **state)
+{
+	size_t bytes = 0;
+
+	(void)state;
+	be_in_a_cluster();
+	take();
+	assert_int_equal(kvd_unlock(&lock), KVD_OK);
+	create_channel = dial.verbs.create_event_channel;
+	dial.verbs.create_event_channel = create_and_mend;
+	*word() = OTHER;
+	breaks_behind = true;
+	assert_int_equal(take_and_get(1234, 3, &bytes, NULL), KVD_OK);
+	assert_int_equal(locks, 1);
+	assert_int_equal(bytes, 3);
+	assert_non_null(lock);
+	assert_true(*word());
 }
 
 /* Not for ever: as long as a call may take, or as the caller waits, if that is longer. */
@@ -334,7 +476,12 @@ int main(void)
 		TEST(test_put_is_lost),
 		TEST(test_lock_and_get),
 		TEST(test_held_by_another),
+		TEST(test_lost_as_it_is_had),
+		TEST(test_in_order),
+		TEST(test_most),
+		TEST(test_does_not_count),
 		TEST(test_goes_on),
+		TEST(test_lost_and_had_again),
 		TEST(test_gives_up),
 	};
 

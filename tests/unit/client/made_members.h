@@ -30,6 +30,7 @@ static struct {
 
 static char asked[128]; /* of kvd_cluster() */
 static int sessions, clients, longest_wait_ms;
+static const char *device, *credentials; /* that the last client was made with */
 
 int kvd_client_new(const char *server, const struct kvd_options *options, kvd_client **client)
 {
@@ -38,6 +39,8 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	clients++;
 	*client = c;
 	longest_wait_ms = options->timeout_ms;
+	device = options->device;
+	credentials = options->credentials;
 	for (unsigned i = 0; i < 20 && servers[i].address; i++)
 		if (!strcmp(servers[i].address, server)) {
 			c->json = servers[i].json;

@@ -119,6 +119,30 @@ static void test_length(void **state)
 	assert_int_not_equal(op->request_id, id);
 }
 
+/* By another device: a value that was gathered has its keys there; one that was copied needs none, and is
+ * no long one, which takes its time. */
+static void test_again_by_another_device(void **state)
+{
+	static char value[1024];
+	const struct iovec all = { value, sizeof value };
+	struct buffers *buffers = e->registrar.buffers;
+
+	(void)state;
+	assert_int_equal(buffers_add(buffers, e->registrar.verbs, (uintptr_t)value, sizeof value), 0);
+	struct op *copied = end_change(end, "key", NULL);
+	struct op *gathered = op_new(e, &change_class, "key", 3);
+	assert_int_equal(request_start(gathered, &(struct wire_request){ .op = WIRE_PUT }, &all, 1), 0);
+	assert_true(gathered->gathers && !copied->gathers);
+	ops_leave_device(e);
+	assert_false(gathered->value.registered);
+	change_class.resume(copied);
+	change_class.resume(gathered);
+	assert_true(gathered->value.registered);
+	assert_false(copied->value.registered);
+	pieces_release(&gathered->value, e->registrar.verbs);
+	buffers_remove(buffers, e->registrar.verbs, (uintptr_t)value);
+}
+
 /* The first pause of each message is a short one. */
 static void test_first_pause(void **state)
 {
@@ -203,6 +227,7 @@ int main(void)
 		TEST(test_ids),
 		TEST(test_receipt),
 		TEST(test_length),
+		TEST(test_again_by_another_device),
 		TEST(test_first_pause),
 		TEST(test_last_time),
 		TEST(test_too_late),

@@ -189,6 +189,34 @@ static void test_woken_by_a_completion(void **state)
 	assert_int_equal(eventfd_read(e->comp->fd, &got), 0);
 }
 
+/* What comes before it was asked to be woken wakes nobody: it looks once more before it sleeps. */
+static void test_came_before(void **state)
+{
+	char tag;
+
+	(void)state;
+	end_change(end, "key", &tag);
+	engine_flush(e);
+	end_reply(end, (struct wire_reply){ .bucket = ~0ull }, NULL, 0);
+	end->delay = 1;
+	assert_int_equal(engine_poll(e, set_ns + 900 * SET_MS), 0);
+	assert_non_null(e->done);
+	assert_in_range(set_ns - SET_BEGIN_NS, 0, SET_MS);
+}
+
+/* It sleeps for a second at a time, and not for less than what is left. */
+static void test_how_long_it_sleeps(void **state)
+{
+	char tag;
+
+	(void)state;
+	end_change(end, "key", &tag);
+	assert_int_equal(engine_poll(e, set_ns + 2000 * SET_MS), 0);
+	assert_int_equal(set_waited, 1000);
+	assert_int_equal(engine_poll(e, set_ns + SET_MS / 2), 0);
+	assert_int_equal(set_waited, 1);
+}
+
 /* Events are acknowledged many at a time. */
 static void test_acknowledges(void **state)
 {
@@ -540,6 +568,8 @@ int main(void)
 		TEST(test_how_often_it_looks),
 		TEST(test_woken_by_rdma_cm),
 		TEST(test_woken_by_a_completion),
+		TEST(test_came_before),
+		TEST(test_how_long_it_sleeps),
 		TEST(test_acknowledges),
 		TEST(test_silent),
 		TEST(test_is_not_silent),

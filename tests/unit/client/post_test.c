@@ -196,6 +196,39 @@ static void test_gathers(void **state)
 }
 
 /* An item: its head into the operation's memory, its value where the caller wants it. */
+/* One of more pieces than a work request has room for is copied, as is a short one. */
+static void test_what_is_gathered(void **state)
+{
+	static char value[2048];
+	struct iovec iov[SGE_MAX + 1];
+	unsigned most;
+
+	(void)state;
+	most = e->sge_max - 1; /* the first one is the message */
+	assert_in_range(most, 2, SGE_MAX - 1);
+	assert_int_equal(buffers_add(e->registrar.buffers, e->registrar.verbs, (uintptr_t)value,
+				     sizeof value), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		unsigned pieces = i == 1 ? most + 1 : most;
+		uint64_t before = e->counters.copied_bytes;
+
+		for (unsigned k = 0; k < pieces; k++)
+			iov[k] = (struct iovec){ value + 10 * k, 1 };
+		iov[0].iov_len = 512 - (pieces - 1) - (i == 2);
+		op->key_bytes = 0;
+		assert_int_equal(request_start(op, &(struct wire_request){ .op = WIRE_PUT }, iov, (int)pieces),
+				 0);
+		flush(1);
+		assert_int_equal(posted[0].num_sge, i ? 1 : pieces + 1);
+		assert_int_equal(sges[0][0].length, sizeof(struct wire_request) + (i ? 512 - (i == 2) : 0));
+		assert_int_equal(e->counters.copied_bytes - before, i ? 512 - (i == 2) : 0);
+		op->reads = 0;
+		count = 0;
+		pieces_release(&op->value, e->registrar.verbs);
+	}
+	buffers_remove(e->registrar.buffers, e->registrar.verbs, (uintptr_t)value);
+}
+
 static void test_items(void **state)
 {
 	static const struct {
@@ -265,6 +298,7 @@ int main(void)
 		TEST(test_engine_reads),
 		TEST(test_sends),
 		TEST(test_gathers),
+		TEST(test_what_is_gathered),
 		TEST(test_items),
 		TEST(test_cannot_post),
 	};

@@ -92,6 +92,58 @@ static void test_txn_has_limits(void **state)
 	kvd_txn_delete(&t);
 }
 
+/* All of them to the last byte and key go through; one byte more, and nothing is sent. */
+static void test_txn_that_is_full(void **state)
+{
+	static const size_t most = KVD_TXN_BYTES_MAX - sizeof(struct wire_txn) - 1;
+	static uint8_t much[KVD_TXN_BYTES_MAX];
+	uint8_t value[8];
+	size_t bytes;
+	char key[16];
+	kvd_txn_t *t;
+
+	(void)state;
+	assert_int_equal(kvd_txn_new(s, &t), KVD_OK);
+	assert_int_equal(kvd_txn_put(t, "a", 1, much, most + 1), KVD_ETOOBIG);
+	assert_int_equal(kvd_txn_put(t, "a", 1, much, most), KVD_OK);
+	assert_int_equal(kvd_txn_put(t, "a", 1, much, most), KVD_OK); /* in the place of the first */
+	assert_int_equal(kvd_txn_commit(&t, NULL), KVD_OK);
+	assert_int_equal(end->messages, 1);
+	assert_int_equal(kvd_txn_new(s, &t), KVD_OK);
+	for (unsigned i = 0; i < KVD_TXN_KEYS_MAX; i++) {
+		snprintf(key, sizeof key, "k%u", i);
+		assert_int_equal(kvd_txn_put(t, key, strlen(key), "vw", 2), KVD_OK);
+	}
+	assert_int_equal(kvd_txn_get(t, key, strlen(key), value, 2, &bytes), KVD_OK); /* there is just room */
+	assert_int_equal(bytes, 2);
+	assert_int_equal(kvd_txn_commit(&t, NULL), KVD_OK);
+	assert_int_equal(end->messages, 2);
+	assert_int_equal(end->asked.version, KVD_TXN_KEYS_MAX);
+	/* The time of a call is over with it: the next one has its own. */
+	assert_int_equal(e->time.end_ns, 0);
+	assert_int_equal(kvd_put(s, KEY, "v", 1, NULL), KVD_OK);
+	assert_int_equal(e->time.end_ns, 0);
+}
+
+/* It reads more than it may change, but not without end. */
+static void test_txn_that_reads_all(void **state)
+{
+	kvd_txn_t *t;
+	char key[16], value;
+	size_t bytes;
+
+	(void)state;
+	assert_int_equal(kvd_txn_new(s, &t), KVD_OK);
+	for (unsigned i = 0; i <= KVD_TXN_READS_MAX; i++) {
+		snprintf(key, sizeof key, "k%u", i);
+		assert_int_equal(kvd_txn_get(t, key, strlen(key), &value, 1, &bytes),
+				 i < KVD_TXN_READS_MAX ? KVD_NOT_FOUND : KVD_ETOOBIG);
+	}
+	must_say("a transaction reads");
+	assert_int_equal(kvd_txn_get(t, "k0", 2, &value, 1, &bytes), KVD_NOT_FOUND); /* it is in it */
+	kvd_txn_delete(&t);
+}
+
 /* ------------------------------------------------------------------- locks */
 
 static unsigned taken(void)
@@ -307,6 +359,8 @@ int main(void)
 		TEST(test_txn),
 		TEST(test_txn_that_only_reads),
 		TEST(test_txn_has_limits),
+		TEST(test_txn_that_is_full),
+		TEST(test_txn_that_reads_all),
 		TEST(test_locks),
 		TEST(test_locks_that_others_hold),
 		TEST(test_locks_that_a_primary_is_asked_for),

@@ -43,6 +43,16 @@ FILE *__wrap_fdopen(int fd, const char *mode);
 void __real_auth_wipe(void *at, size_t bytes);
 void __wrap_auth_wipe(void *at, size_t bytes);
 
+uid_t __real_geteuid(void);
+uid_t __wrap_geteuid(void);
+
+static uid_t pretended; /* who runs it; 0: who does */
+
+uid_t __wrap_geteuid(void)
+{
+	return pretended ? pretended : __real_geteuid();
+}
+
 static bool fails(int with)
 {
 	if (with)
@@ -104,8 +114,16 @@ ssize_t __wrap___read_chk(int fd, void *to, size_t bytes, size_t room)
 	return __wrap_read(fd, to, bytes);
 }
 
+static off_t synced_bytes; /* what was in the file as it was synced */
+static const char *appears; /* what somebody else makes meanwhile, or NULL */
+
 int __wrap_fsync(int fd)
 {
+	struct stat st;
+
+	synced_bytes = fstat(fd, &st) ? -1 : st.st_size;
+	if (appears)
+		write_file(appears, strlen(appears), 0600);
 	return fails(wrong.fsync) ? -1 : __real_fsync(fd);
 }
 
@@ -127,6 +145,31 @@ static int begin(void **state)
 	memset(&wrong, 0, sizeof wrong);
 	left = wiped = 0;
 	return set_up(state);
+}
+
+/* root's file is believed by whoever may read it; another user's is not, and only root edits it. */
+static void test_owners(void **state)
+{
+	struct users *users;
+	int rc[2];
+
+	(void)state;
+	write_file("server " SECRET, 50, 0600);
+	for (uid_t owner = __real_geteuid() ? 1 : 0; owner < 2; owner++) {
+		if (!__real_geteuid())
+			assert_int_equal(chown(path, owner, owner), 0);
+		pretended = __real_geteuid() + 4321;
+		rc[0] = users_load(path, &users, &err);
+		if (!rc[0])
+			users_delete(&users);
+		rc[1] = users_load_to_edit(path, &users, &err);
+		if (!rc[1])
+			users_delete(&users);
+		pretended = 0;
+		assert_int_equal(rc[0], owner ? -1 : 0);
+		assert_int_equal(rc[1], owner ? -1 : 0);
+	}
+	must_say("belongs to another user (uid ");
 }
 
 /* A file comes in pieces of any length. */
@@ -187,6 +230,7 @@ static void test_secrets_are_wiped(void **state)
 {
 	static const char *const lines[] = { "server " RARE "\n", "server " RARE "\nwrong\n" };
 	static const char line[] = "kvd1:a:" RARE ":" SECRET, wild[] = "kvd1:a b:" RARE ":" SECRET;
+	static const char half[] = "kvd1:a:" RARE ":AAA";
 	char *text = calloc(1, USERS_FILE_BYTES_MAX + 1);
 	struct credentials c;
 	struct users *users;
@@ -194,7 +238,9 @@ static void test_secrets_are_wiped(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		write_file(lines[i], strlen(lines[i]), 0600);
+		wiped = 0;
 		assert_int_equal(users_load(path, &users, &err), i ? -1 : 0);
+		assert_int_equal(wiped, i ? 2 : 1); /* the file's text; where it is wrong, its users */
 		if (!i) {
 			wiped = 0;
 			assert_int_equal(users_save(users, path, false, &err), 0);
@@ -212,7 +258,11 @@ static void test_secrets_are_wiped(void **state)
 	write_file(line, sizeof line - 1, 0600);
 	assert_int_equal(credentials_load(path, &c, &err), 0);
 	assert_int_equal(left, 0);
+	/* Nor where a line is right up to its key. */
+	assert_int_equal(credentials_parse(half, sizeof half - 1, "f", &c, &err), -1);
+	assert_false(has_rare(&c, sizeof c));
 	/* Nor on the stack. */
+	assert_int_equal(credentials_parse(line, sizeof line - 1, "f", &c, &err), 0);
 	wiped = 0;
 	assert_int_equal(credentials_write(&c, open(path, O_WRONLY | O_CLOEXEC), path, &err), 0);
 	assert_int_equal(wiped, 2);
@@ -265,16 +315,73 @@ static void test_can_not_write(void **state)
 	}
 }
 
+/* What is new belongs to who wrote it, not to whom by chance the stack names. */
+static __attribute__((noinline)) void fill_stack(void)
+{
+	volatile uint8_t bytes[32768];
+
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = 0x11;
+}
+
+static void test_saved(void **state)
+{
+	struct users *users = users_new();
+	struct credentials c = { .name = "ann" };
+	struct stat st;
+
+	(void)state;
+	for (unsigned again = 0; again < 2; again++) {
+		fill_stack();
+		synced_bytes = 0;
+		assert_int_equal(users_save(users, path, !again, &err), 0);
+		assert_int_equal(stat(path, &st), 0);
+		assert_int_equal(st.st_uid, geteuid());
+		assert_true(st.st_size > 0 && synced_bytes == st.st_size);
+	}
+	/* What could not be written is not made good by a change of its owner. */
+	if (!geteuid()) {
+		assert_int_equal(chown(path, 4321, 4321), 0);
+		wrong.fsync = EIO;
+		assert_int_equal(users_save(users, path, false, &err), -1);
+		must_say("/file: Input/output error");
+		wrong.fsync = 0;
+	}
+	/* One that is to be new takes no other's place, be it made at the last moment. */
+	assert_int_equal(unlink(path), 0);
+	appears = "other";
+	assert_int_equal(users_save(users, path, true, &err), -1);
+	appears = NULL;
+	must_say("/file: File exists");
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, strlen("other"));
+	users_delete(&users);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(credentials_write(&c, credentials_create(path, &err), path, &err), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size > 0 && synced_bytes == st.st_size);
+	/* Of two failures the first is the reason. */
+	assert_int_equal(unlink(path), 0);
+	int fd = credentials_create(path, &err);
+	wrong.fsync = EIO;
+	wrong.close = EDQUOT;
+	assert_int_equal(credentials_write(&c, fd, path, &err), -1);
+	wrong.close = 0;
+	must_say("/file: Input/output error");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(test_owners),
 		TEST(test_pieces),
 		TEST(test_can_not_read),
 		TEST(test_no_memory),
 		TEST(test_secrets_are_wiped),
 		TEST(test_can_not_write),
+		TEST(test_saved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

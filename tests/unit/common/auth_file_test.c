@@ -50,6 +50,7 @@ static void test_created_without_standard_input(void **state)
 
 	(void)state;
 	close(0);
+	errno = EEXIST;
 	fd = credentials_create(path, &err);
 	int rc = fd == 0 ? credentials_write(&c, fd, path, &err) : -1;
 	assert_int_equal(dup2(input, 0), 0);
@@ -208,6 +209,8 @@ static void test_lines_that_are_wrong(void **state)
 		{ "server " SECRET " x\n", "f:1: a line is" },
 		{ "server\n", "f:1: a line is" },
 		{ "users a b c\n", "f:1: a line is" },
+		{ "serves " SECRET "\n", "f:1: a line is" },
+		{ "uses a read " SECRET "\n", "f:1: a line is" },
 		{ "user a read " SECRET " more and more\n", "f:1: a line is" },
 		{ "server " SECRET "\nuser b/d read " SECRET "\n", "f:2: a name has" },
 		{ "user a123456789012345678901234567890123 read " SECRET "\n", "f:1: a name has" },
@@ -318,6 +321,7 @@ static void test_credentials_come_back(void **state)
 	(void)state;
 	auth_new(&c.secret, &key);
 	auth_new(&back.secret, &c.server);
+	errno = EEXIST; /* of something else */
 	int fd = credentials_create(path, &err);
 	assert_true(fd >= 0);
 	assert_int_equal(credentials_create(path, &err), -1);

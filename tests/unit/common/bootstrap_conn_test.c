@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* common/bootstrap/bootstrap.h: a connection over TCP from both ends, and calls that fail. */
+#include <sys/syscall.h>
+
 #include "tests/unit/common/bootstrap_kit.h"
+
+/* The program's own: for how long it was told to wait. */
+static int waits_ms;
+
+int epoll_wait(int set, struct epoll_event *events, int most, int timeout_ms)
+{
+	waits_ms = timeout_ms;
+	return (int)syscall(SYS_epoll_pwait, set, events, most, timeout_ms, NULL, 8);
+}
 
 static void has_message(const struct rdma_cm_event *event, uint32_t qpn, const char *data)
 {
@@ -236,6 +247,55 @@ static void test_says_too_little(void **state)
 	v->destroy_id(other);
 }
 
+/* Who makes a channel that blocks waits for its events, however long; who does not never waits. */
+static void test_waits(void **state)
+{
+	struct rdma_cm_id *id = ask(), *served;
+	struct rdma_cm_event *event;
+
+	(void)state;
+	served = accept_next();
+	tells_nothing(kvd);
+	assert_int_equal(waits_ms, 0);
+	assert_int_equal(fcntl(clients->fd, F_SETFL, 0), 0);
+	assert_true(rings(clients, WAIT_MS));
+	assert_int_equal(v->get_cm_event(clients, &event), 0);
+	assert_int_equal(waits_ms, -1);
+	assert_int_equal(event->event, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	assert_int_equal(v->ack_cm_event(event), 0);
+	v->destroy_id(id);
+	v->destroy_id(served);
+}
+
+/* Without a descriptor for its socket either end says so. */
+static void test_without_descriptors(void **state)
+{
+	struct rdma_conn_param param = param_of(1, "");
+	struct rdma_cm_id *id = id_new(clients), *other = id_new(clients);
+	struct rlimit was, is;
+	int rc[2], error[2];
+
+	(void)state;
+	assert_int_equal(v->resolve_addr(id, NULL, &to.sa, 1), 0);
+	next_is(clients, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	is = was;
+	is.rlim_cur = (rlim_t)next_fd();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &is), 0);
+	rc[0] = v->connect(id, &param);
+	error[0] = errno;
+	rc[1] = v->bind_addr(other, &to.sa);
+	error[1] = errno;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(rc[i], -1);
+		assert_int_equal(error[i], EMFILE);
+	}
+	tells_nothing(clients);
+	v->destroy_id(id);
+	v->destroy_id(other);
+}
+
 /* Each base has a table of its own, which differs in rdma_cm's part only. */
 static void test_tables(void **state)
 {
@@ -265,6 +325,8 @@ int main(void)
 		TEST(test_calls_out_of_turn),
 		TEST(test_unreachable),
 		TEST(test_says_too_little),
+		TEST(test_waits),
+		TEST(test_without_descriptors),
 		TEST(test_tables),
 	};
 

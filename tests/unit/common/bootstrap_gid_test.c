@@ -38,7 +38,7 @@ FILE *WRAP_FOPEN(const char *path, const char *mode)
 static struct ibv_device nic = { .name = "nic0" };
 static struct ibv_context context = { .device = &nic };
 static union ibv_gid gids[GIDS];
-static int count, asked_most;
+static int count, asked_most, unknown; /* the one that can't be asked for, or -1 */
 
 static struct ibv_device **get_device_list(int *n)
 {
@@ -81,6 +81,8 @@ static int query_gid(struct ibv_context *ctx, uint8_t number, int index, union i
 	(void)ctx, (void)number;
 	if (index > asked_most)
 		asked_most = index;
+	if (index == unknown)
+		return -1;
 	*gid = gids[index];
 	return 0;
 }
@@ -99,6 +101,7 @@ static int set_up(void **state)
 	memset(types, 0, sizeof types);
 	count = 4;
 	asked_most = 0;
+	unknown = -1;
 	return 0;
 }
 
@@ -113,11 +116,21 @@ static void add(int i, const char *type, uint8_t first, uint8_t second)
 	types[i] = type;
 }
 
+/* What a driver leaves is not by chance what it is to be. */
+static __attribute__((noinline)) void fill_stack(void)
+{
+	volatile uint8_t bytes[4096];
+
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = 0xff;
+}
+
 static void chosen_is(int index)
 {
 	int next = dup(0);
 
 	close(next);
+	fill_stack();
 	assert_int_equal(bootstrap_path_open(&path), 0);
 	assert_int_equal(path.gid_index, index);
 	assert_memory_equal(path.gid.raw, gids[index].raw, 16);
@@ -170,6 +183,18 @@ static void test_without_a_type(void **state)
 	chosen_is(0);
 }
 
+/* One that the device doesn't tell is none, whatever the one before it is. */
+static void test_not_told(void **state)
+{
+	(void)state;
+	add(0, V1, 0x20, 0x01);
+	add(1, V2, 0x20, 0x01);
+	unknown = 1;
+	chosen_is(0);
+	unknown = 0;
+	chosen_is(1);
+}
+
 /* A table may have room for more than are worth a look. */
 static void test_many(void **state)
 {
@@ -192,6 +217,7 @@ int main(void)
 		cmocka_unit_test_setup(test_ranks, set_up),
 		cmocka_unit_test_setup(test_of_the_link, set_up),
 		cmocka_unit_test_setup(test_without_a_type, set_up),
+		cmocka_unit_test_setup(test_not_told, set_up),
 		cmocka_unit_test_setup(test_many, set_up),
 	};
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 static struct ibv_device devices[2] = { { .name = "kvd_test_0" }, { .name = "kvd_test_1" } };
 static struct ibv_context contexts[4];
 static unsigned opened, lists, gone; /* contexts below `gone` answer no more */
+static bool is_closed_to_us;
 static struct ibv_port_attr port;
 static uint8_t asked_port;
 static int port_error;
@@ -41,6 +43,10 @@ static void free_device_list(struct ibv_device **list)
 
 static struct ibv_context *open_device(struct ibv_device *device)
 {
+	if (is_closed_to_us) {
+		errno = EACCES;
+		return NULL;
+	}
 	assert_true(opened < 4);
 	contexts[opened].device = device;
 	return &contexts[opened++];
@@ -49,6 +55,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
 static int query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {
 	(void)attr;
+	assert_non_null(ctx);
 	return ctx < contexts + gone ? EIO : 0;
 }
 
@@ -77,7 +84,7 @@ static const struct verbs verbs = { .get_device_list = get_device_list, .free_de
 				    .query_port = query_port, .query_gid = query_gid };
 
 /* Who has been a path of an earlier test is known still, so each test takes a table of its own. */
-static struct verbs own[8];
+static struct verbs own[10];
 static unsigned tests;
 static struct bootstrap_path path;
 
@@ -89,6 +96,7 @@ static int set_up(void **state)
 	port = (struct ibv_port_attr){ .state = IBV_PORT_ACTIVE, .active_mtu = IBV_MTU_2048, .lid = 9,
 				       .gid_tbl_len = GIDS, .link_layer = IBV_LINK_LAYER_ETHERNET };
 	port_error = 0;
+	is_closed_to_us = false;
 	opened = gone = lists = 0;
 	memset(gids, 0, sizeof gids);
 	gids[1].raw[0] = 0xfe; /* of the link only */
@@ -127,6 +135,26 @@ static void test_opened_once(void **state)
 	assert_int_equal(errno, ENODEV);
 	assert_int_equal(opened, 3);
 	assert_int_equal(lists, 0);
+}
+
+/* One that can't be opened may be later; a device of another table is another one, whatever its name. */
+static void test_opened_later(void **state)
+{
+	struct bootstrap_path other = path;
+
+	(void)state;
+	is_closed_to_us = true;
+	assert_int_equal(bootstrap_path_open(&path), -1);
+	assert_int_equal(errno, EACCES);
+	assert_null(path.ctx);
+	assert_int_equal(lists, 0);
+	is_closed_to_us = false;
+	assert_int_equal(bootstrap_path_open(&path), 0);
+	assert_ptr_equal(path.ctx, &contexts[0]);
+	own[tests] = verbs;
+	other.base = &own[tests++];
+	assert_int_equal(bootstrap_path_open(&other), 0);
+	assert_ptr_equal(other.ctx, &contexts[1]);
 }
 
 static void test_port(void **state)
@@ -195,6 +223,14 @@ static void test_what_is_told(void **state)
 		same += again.psn == path.psn;
 	}
 	assert_true(same < 4);
+	/* Who connects draws its own, too. */
+	again = path;
+	for (unsigned i = 0; i < 64; i++) {
+		assert_int_equal(bootstrap_path_open(&again), 0);
+		assert_true(again.psn < 1u << 24);
+		same += again.psn == path.psn;
+	}
+	assert_true(same < 8);
 	port.link_layer = IBV_LINK_LAYER_INFINIBAND;
 	assert_int_equal(bootstrap_path_again(&again, &path), 0);
 	bootstrap_path_tell(&again, &m);
@@ -271,6 +307,7 @@ int main(void)
 {
 	const struct CMUnitTest all[] = {
 		cmocka_unit_test_setup(test_opened_once, set_up),
+		cmocka_unit_test_setup(test_opened_later, set_up),
 		cmocka_unit_test_setup(test_port, set_up),
 		cmocka_unit_test_setup(test_gid, set_up),
 		cmocka_unit_test_setup(test_what_is_told, set_up),

@@ -104,6 +104,7 @@ static void test_plain_ready(void **state)
 		if (cases[i].event == RDMA_CM_EVENT_ESTABLISHED) {
 			say_message(fd, WIRE_BOOTSTRAP_READY); /* once is enough */
 			assert_ptr_equal(next_is(kvd, RDMA_CM_EVENT_DISCONNECTED, -EPROTO), served);
+			tells_nothing(kvd); /* it is not up again */
 		}
 		is_refused(v->accept(served, &param), ENOTCONN);
 		close(fd);
@@ -319,6 +320,41 @@ static void test_without_memory(void **state)
 	v->destroy_id(id);
 }
 
+/* A request for which there is no memory is told to nobody: the peer sees its end, and kvd goes on. */
+static void test_asked_without_memory(void **state)
+{
+	int fd = plain_client();
+	char byte;
+
+	(void)state;
+	until_half_open(1);
+	say_message(fd, WIRE_BOOTSTRAP_REQUEST);
+	assert_true(rings(kvd, WAIT_MS));
+	no_memory = true;
+	tells_nothing(kvd);
+	no_memory = false;
+	assert_int_equal(half_open(), 0);
+	assert_int_equal(read(fd, &byte, 1), 0);
+	close(fd);
+	tells_nothing(kvd);
+}
+
+/* Nor can a device be opened. */
+static void test_device_without_memory(void **state)
+{
+	struct bootstrap_device device = { .name = "nic9" };
+	struct rdma_cm_id *id = id_new(clients);
+
+	(void)state;
+	assert_int_equal(v->set_option(id, BOOTSTRAP_LEVEL, 0, &device, sizeof device), 0);
+	no_memory = true;
+	int rc = v->resolve_addr(id, NULL, &to.sa, 1), error = errno;
+	no_memory = false;
+	assert_int_equal(rc, -1);
+	assert_int_equal(error, ENOMEM);
+	v->destroy_id(id);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -332,6 +368,8 @@ int main(void)
 		TEST(test_without_descriptors),
 		TEST(test_without_room),
 		TEST(test_without_memory),
+		TEST(test_asked_without_memory),
+		TEST(test_device_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

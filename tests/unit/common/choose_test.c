@@ -168,7 +168,7 @@ static void test_options_that_are_none(void **state)
 {
 	static const char *const limits[] = { "ack-timeout=0", "ack-timeout=32", "retries=7", "retries=-1", "sl=16",
 					      "tc=256", "port=0", "port=255", "gid=256", "pkey=65536", "sl=",
-					      "sl=1x", "tc=x" };
+					      "sl=1x", "tc=x", "sl=-1", "tc=-1", "gid=-1", "pkey=-1" };
 	char text[64];
 
 	(void)state;
@@ -179,6 +179,7 @@ static void test_options_that_are_none(void **state)
 	}
 	is_refused("mlx5_0,speed=1", "'speed=1' is none of ack-timeout=N");
 	is_refused("mlx5_0,", "'' is none of");
+	is_refused("mlx5_0,bootstrap:tcp", "'bootstrap:tcp' is none of");
 	is_refused("mlx5_0,bootstrap=udp", "bootstrap: 'udp' is neither tcp nor cm");
 	is_refused("mlx5_0,port=1", "port, gid and pkey are for bootstrap=tcp");
 	is_refused("mlx5_0,gid=0", "port, gid and pkey are for bootstrap=tcp");
@@ -247,6 +248,9 @@ static void test_bootstrap(void **state)
 	assert_ptr_not_equal(device.verbs, &verbs_system);
 	is_refused(",bootstrap=tcp", "which of the RDMA devices (mlx5_0, mlx5_1)?");
 	count = 1;
+	is_chosen("mlx5_0,bootstrap=tcp,port=1,gid=255", &there, ", introduced over TCP");
+	assert_int_equal(device.path.port, 1);
+	assert_int_equal(device.path.gid_index, 255);
 	is_chosen(",bootstrap=tcp", &there, ", introduced over TCP");
 	assert_string_equal(device.path.name, "mlx5_0");
 	setenv("KVD_BOOTSTRAP", "tcp", 1);
@@ -269,6 +273,13 @@ static void test_names_and_specs(void **state)
 	assert_string_equal(device_list(text, sizeof text), "mlx5_0, mlx5_1");
 	count = 3;
 	assert_string_equal(device_list(text, sizeof "mlx5_0, mlx5_1"), "mlx5_0, mlx5_1");
+	/* Whatever room there is, it is used and no more, however many are left out. */
+	for (size_t n = 1; n <= strlen("mlx5_0, mlx5_1, bnxt_0"); n++) {
+		memset(text, 'x', sizeof text);
+		assert_int_equal(strlen(device_list(text, n)), n - 1);
+		for (size_t i = n; i < sizeof text; i++)
+			assert_int_equal(text[i], 'x');
+	}
 	count = 0;
 	assert_string_equal(device_list(text, sizeof text), "none");
 	assert_null(device_spec(NULL, NULL, text, sizeof text));

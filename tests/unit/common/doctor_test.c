@@ -325,18 +325,38 @@ static void test_notes(void **state)
 	must_say("note", "nic0", "PCI Express: relaxed ordering off");
 	must_say("note", "huge pages", "none, so the NIC's page tables get large");
 	must_say("ok", "nic0", "atomics, with CPUs and other devices too");
-	put_bytes("/sys/class/infiniband/nic0/device/config", config, 64);
+	put_bytes("/sys/class/infiniband/nic0/device/config", config, 128);
 	assert_int_equal(examine(0), 0);
 	must_say("note", "nic0", "relaxed ordering: only root can look");
+	assert_null(strstr(said, "relaxed ordering o"));
 }
 
-/* A list of capabilities that goes round is left. */
+/* Where there is one NUMA node, none is told of; one that the device doesn't have is not known. */
+static void test_nodes(void **state)
+{
+	char path[256];
+
+	(void)state;
+	assert_int_equal(unlink(below("/sys/class/infiniband/nic0/device/numa_node", path)), 0);
+	put("/sys/devices/system/node/online", "0,2\n");
+	assert_int_equal(examine(0), 0);
+	must_say("note", "nic0", "its NUMA node is not known; nodes 0,2");
+	put("/sys/devices/system/node/online", "0\n");
+	assert_int_equal(examine(0), 0);
+	assert_null(strstr(said, "NUMA"));
+}
+
+/* A list of capabilities that goes round is left; what is no PCI device has none. */
 static void test_pci_that_goes_round(void **state)
 {
 	uint8_t config[256] = { [0x34] = 0x40, [0x40] = 1, [0x41] = 0x40 };
+	char path[256];
 
 	(void)state;
 	put_bytes("/sys/class/infiniband/nic0/device/config", config, sizeof config);
+	assert_int_equal(examine(0), 0);
+	assert_null(strstr(said, "relaxed ordering"));
+	assert_int_equal(unlink(below("/sys/class/infiniband/nic0/device/config", path)), 0);
 	assert_int_equal(examine(0), 0);
 	assert_null(strstr(said, "relaxed ordering"));
 }
@@ -423,8 +443,12 @@ static void test_gids(void **state)
 	gids[0].raw[8] = 1; /* half of it is enough */
 	assert_int_equal(examine(0), 0);
 	must_say("ok", "nic0", "port 1: 2 GIDs of RoCE v2");
+	gids[0].raw[8] = 0;
+	gids[0].raw[15] = 1; /* as of an address that ends in ::1 */
+	assert_int_equal(examine(0), 0);
+	must_say("ok", "nic0", "port 1: 2 GIDs of RoCE v2");
 	memset(&gids[0], 1, 8);
-	gids[0].raw[8] = 0; /* but the other half */
+	gids[0].raw[15] = 0; /* but the other half */
 	assert_int_equal(examine(0), 0);
 	must_say("ok", "nic0", "port 1: 1 GIDs of RoCE v2");
 	memset(longer, 'x', sizeof longer - 1);
@@ -555,6 +579,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_all_is_well),
 		TEST(test_notes),
+		TEST(test_nodes),
 		TEST(test_pci_that_goes_round),
 		TEST(test_pci_limits),
 		TEST(test_mtu),

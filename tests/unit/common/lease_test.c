@@ -100,6 +100,20 @@ static void test_two_are_kept(void **state)
 	check_until(&l, 500 + GOOD);
 }
 
+/* However often an A is READ, it is one sample: the one before it stays to be worth a lease. */
+static void test_one_sample_of_an_a(void **state)
+{
+	struct lease l = { 0 };
+
+	(void)state;
+	sample(&l, 1, 0, 100);
+	for (unsigned i = 0; i < 3; i++)
+		sample(&l, 2, 1, 200 + i);
+	assert_int_equal(l.count, 2);
+	sample(&l, 2, 2, 210);
+	check_until(&l, 100 + GOOD);
+}
+
 /* A lease never becomes shorter, but ends with the reign. */
 static void test_told(void **state)
 {
@@ -136,6 +150,7 @@ int main(void)
 		cmocka_unit_test(test_g_above_its_own_a),
 		cmocka_unit_test(test_out_of_order),
 		cmocka_unit_test(test_two_are_kept),
+		cmocka_unit_test(test_one_sample_of_an_a),
 		cmocka_unit_test(test_told),
 	};
 

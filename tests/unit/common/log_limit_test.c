@@ -181,6 +181,38 @@ static void test_kinds(void **state)
 	}
 }
 
+/* What isn't shown takes no bucket's lines, and is not counted. */
+static void test_not_shown(void **state)
+{
+	(void)state;
+	tell(clock_ns(), true);
+	log_set_level(LOG_LEVEL_ERROR);
+	said_begin();
+	for (unsigned i = 0; i < LOG_LIMIT_BURST + 10; i++)
+		log_limited(LOG_LEVEL_INFO, "a kind", "line");
+	said_end();
+	assert_int_equal(said_lines(": line"), 0);
+	log_set_level(LOG_LEVEL_INFO);
+	assert_int_equal(tell(clock_ns(), true), 0);
+}
+
+/* Who debugs gets each line, and of none only the number. */
+static void test_debug(void **state)
+{
+	(void)state;
+	tell(clock_ns(), true);
+	log_set_level(LOG_LEVEL_DEBUG);
+	said_begin();
+	for (unsigned i = 0; i < 2 * LOG_LIMIT_BURST; i++)
+		log_limited(i % 2 ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "a kind", "line");
+	for (unsigned i = 0; i < 2 * LOG_LIMIT_BURST; i++)
+		log_limited(LOG_LEVEL_INFO, "a kind", "line");
+	said_end();
+	assert_int_equal(said_lines(": line"), 4 * LOG_LIMIT_BURST);
+	assert_int_equal(tell(clock_ns(), true), 0);
+	log_set_level(LOG_LEVEL_INFO);
+}
+
 enum { LOGGERS = 2, LINES_EACH = 100000 };
 
 /* Whether lines are counted rather than written; how many were said, or told of. */
@@ -241,6 +273,8 @@ int main(void)
 		cmocka_unit_test(test_told),
 		cmocka_unit_test(test_told_exactly),
 		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_not_shown),
+		cmocka_unit_test(test_debug),
 		cmocka_unit_test(test_threads),
 	};
 

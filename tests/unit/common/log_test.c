@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -110,12 +111,12 @@ static void test_wrong_format(void **state)
 	assert_string_equal(said_end(), NAME ": error: \n");
 }
 
-/* Interrupted, or taken in pieces: the line is whole.  errno is the caller's. */
+/* Interrupted or not, or taken in pieces: the line is whole.  errno is the caller's. */
 static void test_pieces(void **state)
 {
 	(void)state;
 	for (takes = 1; takes < 20; takes++) {
-		interrupts = 3;
+		interrupts = takes % 2 ? 3 : 0;
 		errno = EXDEV;
 		assert_string_equal(say(LOG_LEVEL_ERROR, "in pieces"), NAME ": error: in pieces\n");
 		assert_int_equal(interrupts, 0);
@@ -179,6 +180,23 @@ static void test_nobody_listens(void **state)
 		dup2(in, STDIN_FILENO);
 		close(in);
 	}
+}
+
+static void test_without_descriptors(void **state)
+{
+	struct err err = { "" };
+	struct rlimit was, is;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	is = was;
+	is.rlim_cur = (rlim_t)free_fd();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &is), 0);
+	int rc = log_direct(LOG_TO_SYSLOG, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(rc, -1);
+	assert_string_equal(err.text, "--log-to syslog: nobody listens at /dev/log: Too many open files");
+	assert_string_equal(say(LOG_LEVEL_INFO, "here"), NAME ": info: here\n");
 }
 
 static int listen_at(const char *path)
@@ -278,6 +296,7 @@ int main(void)
 		cmocka_unit_test(test_wrong_format),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_nobody_listens),
+		cmocka_unit_test(test_without_descriptors),
 		cmocka_unit_test(test_syslog),
 		cmocka_unit_test(test_journal),
 	};

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "common/opt.h"
+#include "tests/unit/no_memory.h"
 
 #define TEN "xxxxxxxxxx"
 #define FORTY TEN TEN TEN TEN
@@ -64,6 +65,7 @@ static void test_numbers(void **state)
 	assert_int_equal(number, 2000000000);
 	assert_string_equal(give(o, "-4"), "--it: '-4' is not a whole number from -3 to 2000000000");
 	assert_string_equal(give(o, "2000000001"), "--it: '2000000001' is not a whole number from -3 to 2000000000");
+	assert_string_equal(give(o, ""), "--it: '' is not a whole number from -3 to 2000000000");
 	assert_string_equal(give(o, "1x"), "--it: '1x' is not a whole number from -3 to 2000000000");
 	assert_string_equal(give(o, "010"), "");
 	assert_int_equal(number, 10);
@@ -95,7 +97,8 @@ static void test_size_texts(void **state)
 		{ "0.12345678987654321k", 126 },
 	};
 	static const char *const bad[] = { "1ki", "1kix", "1kxb", "1i", "1bb", "1kbb", "1kibb", "1.5b", "1..5k",
-					   "k", " 1", "1 k ", "16.5e", "1k1", "1.0" };
+					   "k", " 1", "1 k ", "16.5e", "1k1", "1.0",
+					   "340282366920938463463374607431768211457" /* 2^128 + 1 */ };
 	uint64_t bytes;
 
 	(void)state;
@@ -181,6 +184,30 @@ static void test_lists(void **state)
 	opt_forget_strings();
 	o.kind = (enum opt_kind)99;
 	assert_string_equal(give(o, "x"), "--it: the option table is wrong");
+}
+
+/* What there is no memory for is not taken; it is said, and what was there before stays. */
+static void test_without_memory(void **state)
+{
+	const char *text = "before";
+	struct opt_list list = { .count = 0 };
+	struct opt o = { .kind = OPT_STRING, .target = &text };
+
+	(void)state;
+	fails_at = 1;
+	assert_string_equal(give(o, "behind"), "--it: out of memory");
+	assert_true(has_failed);
+	assert_string_equal(text, "before");
+	o = (struct opt){ .kind = OPT_LIST, .target = &list };
+	assert_string_equal(give(o, "first"), "");
+	fails_at = 1;
+	assert_string_equal(give(o, "none"), "--it: out of memory");
+	assert_int_equal(list.count, 1);
+	assert_string_equal(give(o, "second"), "");
+	assert_int_equal(list.count, 2);
+	assert_string_equal(list.text[0], "first");
+	assert_string_equal(list.text[1], "second");
+	opt_forget_strings();
 }
 
 /* ------------------------------------------------------------------- names */
@@ -326,6 +353,7 @@ int main(void)
 		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_choices),
 		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_without_memory),
 		cmocka_unit_test(test_near_names),
 		cmocka_unit_test(test_letters),
 		cmocka_unit_test(test_files),

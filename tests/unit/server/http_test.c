@@ -15,6 +15,7 @@
 #include <string.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -29,6 +30,8 @@
 
 #ifdef HAVE_LIBMICROHTTPD
 
+#include "tests/unit/poll_chk.h"
+
 #define WAIT_MS 20000
 #define FIGURES "# TYPE kvd_keys gauge\nkvd_keys 5\n"
 
@@ -39,7 +42,11 @@ static in_port_t port;
 static bool is_well, has_no_text;
 static int no_eventfd, no_thread;
 static char got[4096];
+static _Atomic uint64_t ahead_ns; /* so much later it is than it is */
+static _Atomic int interrupts; /* to come */
 
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+int __real_poll(struct pollfd *fds, nfds_t count, int ms);
 int __real_eventfd(unsigned count, int flags);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
 
@@ -52,6 +59,24 @@ MADE_UP(int, eventfd, unsigned count, int flags)
 MADE_UP(int, pthread_create, pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
 	return no_thread ? no_thread : __real_pthread_create(thread, attr, run, arg);
+}
+
+MADE_UP(int, clock_gettime, clockid_t clock, struct timespec *ts)
+{
+	int rc = __real_clock_gettime(clock, ts);
+
+	ts->tv_sec += (time_t)(ahead_ns / 1000000000);
+	return rc;
+}
+
+/* The server waits for two, this test for one. */
+MADE_UP(int, poll, struct pollfd *fds, nfds_t count, int ms)
+{
+	if (count != 2 || !interrupts)
+		return __real_poll(fds, count, ms);
+	interrupts--;
+	errno = EINTR;
+	return -1;
 }
 
 MADE_UP(char *, metrics_text, struct host *h, size_t *bytes)
@@ -74,6 +99,7 @@ static int begin(void **state)
 	is_well = true;
 	has_no_text = false;
 	no_eventfd = no_thread = 0;
+	ahead_ns = 0;
 	said_begin();
 	int rc = http_new(&host, "127.0.0.1:0", &http, &err);
 	const char *text = said_end(), *at = strstr(text, words);
@@ -90,15 +116,24 @@ static int end(void **state)
 	return http ? -1 : 0;
 }
 
-static int dial(void)
+/* From 127.0.0.0 and so much. */
+static int dial_from(unsigned last)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in from = { .sin_family = AF_INET };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffu) + last);
 	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
 	return fd;
+}
+
+static int dial(void)
+{
+	return dial_from(1);
 }
 
 /* All that comes until the other end closes. */
@@ -119,7 +154,7 @@ static void take_all(int fd)
 /* The status that is answered to a method and a path; `got` is all of it. */
 static int ask_with(const char *method, const char *path, const char *rest)
 {
-	char text[512];
+	char text[4500];
 	int n = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: kvd\r\nConnection: close\r\n%s", method,
 			 path, rest);
 	int fd = dial(), status = 0;
@@ -199,6 +234,109 @@ static void test_places(void **state)
 		assert_int_equal(ask("GET", "/"), 200);
 }
 
+static bool is_served(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 0;
+}
+
+/* It ends soon: not by the library's own limit, which is as long as a guest may take. */
+static void expect_end(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	assert_int_equal(poll(&p, 1, WAIT_MS / 4), 1);
+	take_all(fd);
+	assert_string_equal(got, "");
+	close(fd);
+}
+
+/* Who says nothing has their time, and no more; others are served meanwhile. */
+static void test_silent(void **state)
+{
+	int fd = dial();
+
+	(void)state;
+	assert_int_equal(ask("GET", "/"), 200); /* it came before */
+	ahead_ns = GUEST_NS / 2;
+	assert_int_equal(ask("GET", "/"), 200);
+	assert_true(is_served(fd));
+	ahead_ns = GUEST_NS + 1000000000;
+	expect_end(fd);
+	assert_int_equal(ask("GET", "/"), 200);
+}
+
+static void ask_again(int fd)
+{
+	static const char request[] = "GET /healthz HTTP/1.1\r\nHost: kvd\r\n\r\n";
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t used = 0;
+
+	assert_int_equal(send(fd, request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
+	do {
+		assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+		ssize_t n = read(fd, got + used, sizeof got - 1 - used);
+		assert_true(n > 0);
+		used += (size_t)n;
+		got[used] = '\0';
+	} while (!strstr(got, "\r\n\r\nok\n"));
+}
+
+/* With each answer their time begins again. */
+static void test_asks_again(void **state)
+{
+	int fd = dial();
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		ahead_ns = i * (GUEST_NS / 10 * 6);
+		ask_again(fd);
+	}
+	close(fd);
+}
+
+/* As many of one address have places as there are, and then the eldest of them goes, nobody else. */
+static void test_addresses(void **state)
+{
+	int other = dial_from(2), fd[GUESTS_OF_ADDRESS_MAX + 1];
+
+	(void)state;
+	for (unsigned i = 0; i <= GUESTS_OF_ADDRESS_MAX; i++)
+		fd[i] = dial();
+	expect_end(fd[0]);
+	assert_true(is_served(other));
+	for (unsigned i = 1; i <= GUESTS_OF_ADDRESS_MAX; i++) {
+		assert_true(is_served(fd[i]));
+		close(fd[i]);
+	}
+	close(other);
+}
+
+/* A signal to its thread ends nothing. */
+static void test_interrupted(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		interrupts = 2;
+		assert_int_equal(ask("GET", "/"), 200);
+	}
+	assert_int_equal(ask("GET", "/"), 200);
+}
+
+/* There is room for the heads that proxies make longer. */
+static void test_long_head(void **state)
+{
+	static char rest[4000];
+	int n = snprintf(rest, sizeof rest, "Cookie: ");
+
+	(void)state;
+	memset(rest + n, 'c', sizeof rest - (size_t)n);
+	memcpy(rest + sizeof rest - 5, "\r\n\r\n", 5);
+	assert_int_equal(ask_with("GET", "/metrics", rest), 200);
+	expect_body(FIGURES);
+}
+
 /* Who says nothing keeps the end waiting for nothing, and each loses its connection. */
 static void test_end(void **state)
 {
@@ -247,6 +385,35 @@ static void test_no_start(void **state)
 	http_delete(&first);
 }
 
+/* Of an address of IPv6, whose port is told as it is. */
+static void test_six(void **state)
+{
+	static const char words[] = "metrics at http://[::1]:";
+	struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	if (fd < 0 || bind(fd, (struct sockaddr *)&to, sizeof to)) {
+		if (fd >= 0)
+			close(fd);
+		print_message("this machine has no IPv6\n");
+		skip();
+	}
+	close(fd);
+	said_begin();
+	int rc = http_new(&host, "[::1]:0", &http, &err);
+	const char *at = strstr(said_end(), words);
+	assert_int_equal(rc, 0);
+	assert_non_null(at);
+	to.sin6_port = htons((in_port_t)atoi(at + sizeof words - 1));
+	fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	is_well = true;
+	ask_again(fd);
+	close(fd);
+	http_delete(&http);
+}
+
 /* Again and again: nothing of it stays. */
 static void test_leaves_nothing(void **state)
 {
@@ -268,8 +435,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_elsewhere, begin, end),
 		cmocka_unit_test_setup_teardown(test_methods, begin, end),
 		cmocka_unit_test_setup_teardown(test_places, begin, end),
+		cmocka_unit_test_setup_teardown(test_silent, begin, end),
+		cmocka_unit_test_setup_teardown(test_asks_again, begin, end),
+		cmocka_unit_test_setup_teardown(test_addresses, begin, end),
+		cmocka_unit_test_setup_teardown(test_interrupted, begin, end),
+		cmocka_unit_test_setup_teardown(test_long_head, begin, end),
 		cmocka_unit_test_setup(test_end, begin),
 		cmocka_unit_test(test_no_start),
+		cmocka_unit_test(test_six),
 		cmocka_unit_test(test_leaves_nothing),
 	};
 

@@ -25,6 +25,7 @@ static struct lockwords l;
 static bool flips; /* somebody changes a word between each look and swap */
 static bool is_down; /* no loopback can be made */
 static unsigned tries; /* to make one */
+static unsigned loopbacks; /* that are there */
 static bool breaks, is_unseen, lies; /* a swap: fails; the CPU doesn't see it; its answer is wrong */
 static unsigned swaps;
 static uint64_t fenced, looked_at; /* whom the hooks were last called for */
@@ -45,11 +46,13 @@ int loopback_new(const struct loopback_config *config, struct loopback **loopbac
 	if (is_down)
 		return err_set(err, -1, "down");
 	*loopback = &only;
+	loopbacks++;
 	return 0;
 }
 
 void loopback_delete(struct loopback **loopback)
 {
+	loopbacks -= *loopback != NULL;
 	*loopback = NULL;
 }
 

@@ -29,6 +29,7 @@
 #include "server/worker/worker.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/group.h"
+#include "tests/unit/descriptors.h"
 #include "tests/unit/made_up.h"
 #include "tests/unit/server/wrap_fopen.h"
 
@@ -183,6 +184,7 @@ static void put_file(const char *name, const char *content)
 
 static void scrape(void)
 {
+	int files = count_descriptors();
 	size_t bytes;
 
 	free(text);
@@ -190,6 +192,7 @@ static void scrape(void)
 	assert_non_null(text);
 	assert_int_equal(bytes, strlen(text));
 	assert_int_equal(folders, 0);
+	assert_int_equal(count_descriptors(), files);
 }
 
 /* How many lines begin with that. */

@@ -239,13 +239,17 @@ static void check_exported(uint32_t id, bool write, int protection, bool works)
 static void test_mem_export(void **state)
 {
 	struct sv_mem_view view;
-	int before = lowest();
+	int before = lowest(), fd;
+	struct stat st;
 	uint64_t bytes;
 	void *mem;
 
 	(void)state;
 	assert_int_equal(sv_mem_alloc(1, 0, &mem), 0);
 	sv_mem_find(mem, 1, &view);
+	fd = sv_mem_export(view.id, false, &bytes); /* nor can it be opened anew to be written */
+	assert_true(!fstat(fd, &st) && (st.st_mode & 0777) == 0400);
+	sv_fd_close(fd);
 	check_exported(view.id, true, PROT_READ | PROT_WRITE, true);
 	check_exported(view.id, false, PROT_READ, true);
 	check_exported(view.id, false, PROT_READ | PROT_WRITE, false);

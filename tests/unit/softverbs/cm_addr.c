@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connection management: which listeners are found from which addresses, calls in a state where
- * they make no sense, and ids that end while others still have something of theirs.
+ * they make no sense, and ids that end while others still have something of theirs; what the resolver
+ * is asked, which the test plays.
  *
  * The program is linked with --wrap=pthread_cond_wait: an event is acknowledged once somebody waits.
  */
+#include <netdb.h>
 #include <pthread.h>
 #include "tests/unit/softverbs/events.h"
 
@@ -223,10 +225,35 @@ static void sources(int sock)
 	sv_destroy_event_channel(ch);
 }
 
+/* The device's ports are its own: that the system's of the same number is taken doesn't matter. */
+static void ports(int sock)
+{
+	static const char *const texts[] = { "127.0.0.1", "::1" };
+	struct rdma_event_channel *ch = sv_create_event_channel();
+
+	(void)sock;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		union addr addr = address(texts[i], 0);
+		socklen_t len = sizeof(addr);
+		int fd = socket(addr.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		struct rdma_cm_id *id;
+
+		if (fd >= 0 && !bind(fd, &addr.sa, i ? sizeof(addr.in6) : sizeof(addr.in))) {
+			id = new_id(ch, RDMA_PS_TCP);
+			CHECK(!getsockname(fd, &addr.sa, &len) && addr.in.sin_port);
+			CHECK(!sv_bind_addr(id, &addr.sa) && sv_get_src_port(id) == addr.in.sin_port);
+			CHECK(!sv_destroy_id(id));
+		}
+		close(fd);
+	}
+	sv_destroy_event_channel(ch);
+}
+
 static void test_states(void **state)
 {
 	(void)state;
 	kit_run(orders, sources);
+	kit_run(ports, kit_nothing);
 }
 
 /* ---- ends ---- */
@@ -352,11 +379,116 @@ static void test_data(void **state)
 	kit_run(datagrams, kit_nothing);
 }
 
+/* ---- names ---- */
+
+static struct addrinfo asked; /* of the resolver; and what it answers */
+static int answer, answer_errno, given, freed;
+static struct sockaddr_in at = { .sin_family = AF_INET };
+static struct addrinfo found = { .ai_family = AF_INET, .ai_addr = (struct sockaddr *)&at,
+				 .ai_addrlen = sizeof(at) };
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *want, struct addrinfo **res)
+{
+	CHECK(!strcmp(node, "name") && !strcmp(service, "12"));
+	asked = *want;
+	errno = answer_errno;
+	if (!answer) {
+		given++;
+		*res = &found;
+	}
+	return answer;
+}
+
+void freeaddrinfo(struct addrinfo *res)
+{
+	CHECK(res == &found);
+	freed++;
+}
+
+static struct rdma_addrinfo *resolve(int flags, int family)
+{
+	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_family = family }, *res = NULL;
+
+	CHECK(!sv_getaddrinfo("name", "12", &hints, &res) && res && given == freed);
+	CHECK(asked.ai_socktype == SOCK_STREAM && res->ai_family == AF_INET);
+	return res;
+}
+
+/* The resolver is asked as the hints say: whether the name is a number, of which family, for whom. */
+static void test_asked(void **state)
+{
+	struct rdma_addrinfo *res;
+
+	(void)state;
+	answer = answer_errno = 0;
+	at.sin_port = htons(12);
+	res = resolve(0, AF_INET6);
+	assert_true(!asked.ai_flags && !asked.ai_family && !res->ai_src_addr && !res->ai_src_len);
+	assert_int_equal(res->ai_dst_len, sizeof(at));
+	assert_memory_equal(res->ai_dst_addr, &at, sizeof(at));
+	sv_freeaddrinfo(res);
+	res = resolve(RAI_NUMERICHOST, AF_INET6);
+	assert_true(asked.ai_flags == AI_NUMERICHOST && !asked.ai_family);
+	sv_freeaddrinfo(res);
+	res = resolve(RAI_FAMILY, AF_INET6);
+	assert_true(!asked.ai_flags && asked.ai_family == AF_INET6);
+	sv_freeaddrinfo(res);
+	res = resolve(RAI_PASSIVE, 0);
+	assert_true(asked.ai_flags == AI_PASSIVE && !asked.ai_family);
+	assert_true(!res->ai_dst_addr && !res->ai_dst_len);
+	assert_int_equal(res->ai_src_len, sizeof(at));
+	assert_memory_equal(res->ai_src_addr, &at, sizeof(at));
+	sv_freeaddrinfo(res);
+}
+
+/* What was found counts before the addresses of the hints; those count where nothing was looked up. */
+static void test_found_or_hinted(void **state)
+{
+	struct sockaddr_in hinted = at;
+	struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_src_addr = (struct sockaddr *)&hinted,
+				       .ai_src_len = sizeof(hinted) }, *res;
+
+	(void)state;
+	answer = 0;
+	at.sin_port = htons(12);
+	hinted.sin_port = htons(13);
+	assert_int_equal(sv_getaddrinfo("name", "12", &hints, &res), 0);
+	assert_memory_equal(res->ai_src_addr, &at, sizeof(at));
+	sv_freeaddrinfo(res);
+	hints.ai_family = AF_INET6;
+	assert_int_equal(sv_getaddrinfo(NULL, NULL, &hints, &res), 0);
+	assert_memory_equal(res->ai_src_addr, &hinted, sizeof(hinted));
+	assert_int_equal(res->ai_family, AF_INET6); /* as the hints say */
+	sv_freeaddrinfo(res);
+}
+
+/* Why a name was not found: what may be tried again, and what the system says, is told apart. */
+static void test_not_found(void **state)
+{
+	static const struct {
+		int answer, system, error;
+	} all[] = { { EAI_NONAME, 0, ENODATA }, { EAI_FAIL, EACCES, ENODATA }, { EAI_AGAIN, 0, EAGAIN },
+		    { EAI_MEMORY, 0, ENOMEM }, { EAI_SYSTEM, EMFILE, EMFILE } };
+	struct rdma_addrinfo *res = NULL;
+
+	(void)state;
+	given = freed = 0;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		answer = all[i].answer;
+		answer_errno = all[i].system;
+		assert_int_equal(sv_getaddrinfo("name", "12", NULL, &res), -1);
+		assert_int_equal(errno, all[i].error);
+		assert_true(!res && !freed);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_states),
 		cmocka_unit_test(test_ends),	  cmocka_unit_test(test_data),
+		cmocka_unit_test(test_asked),	  cmocka_unit_test(test_found_or_hinted),
+		cmocka_unit_test(test_not_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cm_ask.c -- connection management: who asks a process that the test plays: each message, and what no answer does. */
+#include "tests/unit/descriptors.h"
 #include "tests/unit/softverbs/cm_far.h"
 
 /* ---- who asks ---- */
@@ -183,11 +184,78 @@ static void test_no_answer(void **state)
 	kit_run(silent, busy);
 }
 
+/* ---- what is left of it ---- */
+
+/* Nobody listens, or the port is another's: however often it was tried, nothing stays open. */
+static void nobody(int sock)
+{
+	struct rdma_event_channel *ch = begin("4000");
+	struct rdma_cm_id *id = ready_to_ask(ch), *other, *owner = listen_local(ch, RDMA_PS_TCP, 1);
+	struct sockaddr_in addr = loopback(sv_get_src_port(owner));
+	int left;
+
+	(void)sock;
+	CHECK(!sv_create_id(ch, &other, NULL, RDMA_PS_TCP));
+	left = count_descriptors();
+	CHECK(!sv_connect(id, NULL));
+	expect_event(ch, RDMA_CM_EVENT_REJECTED, SV_REJ_NO_SERVICE);
+	CHECK(count_descriptors() == left);
+	for (int i = 0; i < 2; i++) {
+		errno = 0;
+		CHECK(sv_bind_addr(other, (struct sockaddr *)&addr) == -1 && errno == EADDRINUSE);
+		CHECK(count_descriptors() == left);
+	}
+	CHECK(!sv_destroy_id(owner));
+	CHECK(!sv_bind_addr(other, (struct sockaddr *)&addr)); /* it is free again */
+	CHECK(!sv_destroy_id(id));
+	end(ch, other);
+}
+
+/* Who asks from a port of its own holds it until it asks, and no longer than it lives. */
+static void from_a_port(int sock)
+{
+	struct rdma_event_channel *ch = begin("4000");
+	struct sockaddr_in source = loopback(0), addr = loopback(htons(PORT));
+	int listener = far_listen(4), far, left;
+	struct rdma_cm_id *id, *next;
+	struct sv_cm_msg msg;
+
+	(void)sock;
+	CHECK(!sv_create_id(ch, &next, NULL, RDMA_PS_TCP));
+	left = count_descriptors();
+	CHECK(!sv_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	CHECK(!sv_bind_addr(id, (struct sockaddr *)&source));
+	source.sin_port = sv_get_src_port(id);
+	CHECK(sv_bind_addr(next, (struct sockaddr *)&source) == -1 && errno == EADDRINUSE);
+	CHECK(!sv_resolve_addr(id, NULL, (struct sockaddr *)&addr, 1000));
+	expect_event(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	CHECK(!sv_resolve_route(id, 1000));
+	expect_event(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	CHECK(!sv_connect(id, NULL));
+	far = far_accept(listener);
+	hear(far, SV_CM_REQ, &msg);
+	CHECK(((struct sockaddr_in *)(void *)&msg.src)->sin_port == source.sin_port);
+	CHECK(!sv_destroy_id(id));
+	hear(far, SV_CM_REJ, &msg);
+	hear_end(far);
+	CHECK(count_descriptors() == left);
+	CHECK(!sv_bind_addr(next, (struct sockaddr *)&source));
+	close(listener);
+	end(ch, next);
+}
+
+static void test_left(void **state)
+{
+	(void)state;
+	kit_run(nobody, from_a_port);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_askers),
 		cmocka_unit_test(test_no_answer),
+		cmocka_unit_test(test_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,6 +167,61 @@ static void test_attributes(void **state)
 	kit_run(connected, datagrams);
 }
 
+/* ---- options ---- */
+
+static int set(struct rdma_cm_id *id, int option, const void *value, size_t bytes)
+{
+	uint8_t copy[8];
+
+	memcpy(copy, value, bytes);
+	errno = 0;
+	return sv_set_option(id, RDMA_OPTION_ID, option, copy, bytes);
+}
+
+static void expect_unset(struct rdma_cm_id *id, int option, const void *value, size_t bytes, int error)
+{
+	CHECK(set(id, option, value, bytes) == -1 && errno == error);
+}
+
+/* Each has its length and its values; what is refused changes nothing, and each changes its own only. */
+static void options(int sock)
+{
+	static const uint8_t bytes[8] = { 31, 31, 31, 31, 31, 31, 31, 31 }, more = 32;
+	struct rdma_event_channel *ch = sv_create_event_channel();
+	struct rdma_cm_id *id = new_id(ch, RDMA_PS_TCP);
+	const struct sv_id *sv = sv_id_of(id);
+	const int yes = 1, no = 0;
+
+	(void)sock;
+	for (size_t n = 0; n <= sizeof(bytes); n++) {
+		if (n != 1) {
+			expect_unset(id, RDMA_OPTION_ID_TOS, bytes, n, EINVAL);
+			expect_unset(id, RDMA_OPTION_ID_ACK_TIMEOUT, bytes, n, EINVAL);
+		}
+		if (n != sizeof(int)) {
+			expect_unset(id, RDMA_OPTION_ID_AFONLY, bytes, n, EINVAL);
+			expect_unset(id, RDMA_OPTION_ID_REUSEADDR, bytes, n, EINVAL);
+		}
+	}
+	expect_unset(id, RDMA_OPTION_ID_ACK_TIMEOUT, &more, 1, EINVAL);
+	expect_unset(id, RDMA_OPTION_ID_ACK_TIMEOUT + 1, bytes, 1, ENOSYS);
+	CHECK(sv_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_ID_TOS, (void *)(uintptr_t)bytes, 1) == -1);
+	CHECK(errno == ENOSYS && sv->tos == TOS && sv->ack_timeout == 14 && !sv->af_only);
+	CHECK(!set(id, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)) && !sv->af_only);
+	CHECK(!set(id, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes)) && sv->af_only);
+	CHECK(!set(id, RDMA_OPTION_ID_REUSEADDR, &no, sizeof(no)) && sv->af_only);
+	CHECK(!set(id, RDMA_OPTION_ID_AFONLY, &no, sizeof(no)) && !sv->af_only);
+	CHECK(!set(id, RDMA_OPTION_ID_ACK_TIMEOUT, bytes, 1) && sv->ack_timeout == 31 && sv->tos == TOS);
+	CHECK(!sv_destroy_id(id));
+	sv_destroy_event_channel(ch);
+}
+
+static void test_options(void **state)
+{
+	(void)state;
+	kit_run(options, kit_nothing);
+}
+
 /* ---- multicast groups ---- */
 
 /* What the event says is enough to send there, and with what the owner chose for the id. */
@@ -196,16 +251,43 @@ static void joined(int sock)
 	sv_destroy_event_channel(ch);
 }
 
+/* Who joined to send only has not entered with its queue pair, and doesn't take it out: that of its owner
+ * stays in the group that the owner put it in. */
+static void send_only(int sock)
+{
+	struct sockaddr_in6 addr = { .sin6_family = AF_INET6, .sin6_addr.s6_addr = { 0xff, 0x0e, [15] = 8 } };
+	struct rdma_cm_join_mc_attr_ex join = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, .addr = (struct sockaddr *)&addr };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD, .cap = { 4, 4, 1, 1, 0 } };
+	struct rdma_event_channel *ch = sv_create_event_channel();
+	struct rdma_cm_id *id = bound_id(ch, RDMA_PS_UDP);
+	union ibv_gid gid;
+
+	(void)sock;
+	memcpy(&gid, &addr.sin6_addr, sizeof(gid));
+	CHECK(!sv_rdma_create_qp(id, NULL, &init));
+	CHECK(!sv_join_multicast_ex(id, &join, NULL));
+	expect_event(ch, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	CHECK(sv_detach_mcast(id->qp, &gid, 0) == EINVAL && !sv_attach_mcast(id->qp, &gid, 0));
+	CHECK(!sv_leave_multicast(id, (struct sockaddr *)&addr));
+	CHECK(!sv_detach_mcast(id->qp, &gid, 0));
+	sv_rdma_destroy_qp(id);
+	CHECK(!sv_destroy_id(id));
+	sv_destroy_event_channel(ch);
+}
+
 static void test_joined(void **state)
 {
 	(void)state;
-	kit_run(joined, kit_nothing);
+	kit_run(joined, send_only);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_attributes),
+		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_joined),
 	};
 

@@ -96,11 +96,13 @@ static void to_error(struct ibv_qp *qp)
 	CHECK(!sv_modify_qp(qp, &attr, IBV_QP_STATE));
 }
 
-/* The client's queue pair can't be connected any more: both are told. */
+/* The client's queue pair can't be connected any more: both are told, and it has no connection. */
 static void failed_queue_pair(int sock)
 {
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
 	struct rdma_cm_event *ev;
 	struct pair p;
+	int mask;
 
 	(void)sock;
 	open_pair(&p, RDMA_PS_TCP);
@@ -110,6 +112,7 @@ static void failed_queue_pair(int sock)
 	ev = next_event(p.at_client);
 	CHECK(ev->event == RDMA_CM_EVENT_CONNECT_ERROR && ev->status < 0);
 	CHECK(!sv_ack_cm_event(ev));
+	CHECK(sv_init_qp_attr(p.client, &attr, &mask) == -1 && errno == EINVAL);
 	expect_event(p.at_server, RDMA_CM_EVENT_UNREACHABLE, -ECONNRESET);
 	close_pair(&p);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cm_events.c -- event channels of connection management: what is queued is told in order, each once; what
- * goes with an id, and what moves to another channel.
+ * goes with an id, what moves to another channel, and what a forked child has of them.
  */
 #include "tests/unit/softverbs/cm_lock.h"
 #include "tests/unit/softverbs/events.h"
@@ -214,11 +214,84 @@ static void test_moves(void **state)
 	kit_run(moved, synchronous);
 }
 
+/* ---- a forked child ---- */
+
+static void be_child(struct rdma_event_channel *ch, const struct rdma_cm_id *theirs)
+{
+	struct rdma_cm_event *ev = NULL;
+	struct sockaddr_in any = loopback(0);
+	struct rdma_event_channel *own;
+	struct rdma_cm_id *id;
+
+	alarm(KIT_LIMIT_S);
+	errno = 0;
+	CHECK(sv_get_cm_event(ch, &ev) == -1 && errno == EBADF && !ev);
+	CHECK(!sv_cm.ids && !sv_cm.channels && atomic_load(&sv_cm.next_ns) == UINT64_MAX);
+	own = new_channel();
+	id = new_id(own);
+	CHECK(sv_cm.ids == sv_id_of(id) && !sv_cm.ids->next);
+	CHECK(!sv_bind_addr(id, (struct sockaddr *)&any) && !sv_listen(id, 1));
+	CHECK(id->verbs && id->verbs != theirs->verbs && id->pd && id->pd != theirs->pd);
+	CHECK(id->pd->context == id->verbs && fcntl(id->verbs->async_fd, F_GETFD) != -1);
+	queue(id, 1);
+	expect(own, id, 1);
+	CHECK(!sv_destroy_id(id));
+	sv_destroy_event_channel(own);
+	_exit(0);
+}
+
+/* It has none of its parent's ids, channels and deadlines, and opens the device for itself; the parent has
+ * all of them. */
+static void forking(int sock)
+{
+	struct rdma_event_channel *ch = new_channel();
+	struct sockaddr_in local = loopback(0);
+	struct rdma_cm_id *id = new_id(ch);
+	uint64_t due = kit_now_ns() + 3600000000000ull;
+	int status;
+	pid_t pid;
+
+	(void)sock;
+	CHECK(!sv_bind_addr(id, (struct sockaddr *)&local));
+	queue(id, 1);
+	pthread_mutex_lock(&sv_cm.lock);
+	sv_id_of(id)->deadline_ns = due;
+	atomic_store(&sv_cm.next_ns, due);
+	pthread_mutex_unlock(&sv_cm.lock);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid)
+		be_child(ch, id);
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+	CHECK(sv_cm.ids == sv_id_of(id));
+	expect(ch, id, 1);
+	CHECK(!sv_destroy_id(id));
+	sv_destroy_event_channel(ch);
+}
+
+#if defined(__SANITIZE_THREAD__)
+#define HAVE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAVE_TSAN 1
+#endif
+#endif
+
+static void test_fork(void **state)
+{
+	(void)state;
+#ifdef HAVE_TSAN
+	skip(); /* ThreadSanitizer refuses threads in a child of a threaded process */
+#endif
+	kit_run(forking, kit_nothing);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_moves),
+		cmocka_unit_test(test_fork),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,10 +76,52 @@ static void taken_datagrams(int sock)
 	end(ch, listener);
 }
 
+static void fails(int ret, int error)
+{
+	CHECK(ret == -1 && errno == error);
+}
+
+/* As much as an answer has room for, to the last byte, and none more. */
+static void longest(int sock)
+{
+	struct rdma_event_channel *ch = begin("4000");
+	struct rdma_cm_id *listener = listen_local(ch, RDMA_PS_TCP, 4), *id;
+	int far = far_dial("cm", sv_get_src_port(listener));
+	struct rdma_conn_param param = some_param;
+	uint8_t data[SV_CM_REP_DATA + 1];
+	struct sv_cm_msg msg;
+
+	(void)sock;
+	memset(data, 0x5a, sizeof(data));
+	param.private_data = data;
+	say(far, SV_CM_REQ);
+	id = take_request(ch);
+	param.private_data_len = 197;
+	fails(sv_accept(id, &param), EINVAL);
+	param.private_data_len = 196;
+	CHECK(!sv_accept(id, &param));
+	hear(far, SV_CM_REP, &msg);
+	CHECK(!memcmp(msg.data, data, 196));
+	fails(sv_reject(id, NULL, 0), EINVAL); /* it has its answer */
+	CHECK(!sv_destroy_id(id));
+	hear_end(far);
+	far = far_dial("cm", sv_get_src_port(listener));
+	say(far, SV_CM_REQ);
+	id = take_request(ch);
+	fails(sv_reject(id, data, 149), EINVAL);
+	CHECK(!sv_reject(id, data, 148));
+	hear(far, SV_CM_REJ, &msg);
+	CHECK(!memcmp(msg.data, data, 148) && is_zero(msg.data + 148, sizeof(msg.data) - 148));
+	hear_end(far);
+	CHECK(!sv_destroy_id(id));
+	end(ch, listener);
+}
+
 static void test_taken(void **state)
 {
 	(void)state;
 	kit_run(taken, taken_datagrams);
+	kit_run(longest, kit_nothing);
 }
 
 /* ---- whom it doesn't ---- */

@@ -3,11 +3,13 @@
  * cm_state.c -- connection management: what becomes of an id in each state by each message, by the
  * end of its socket and by its deadline, and what the event says.
  */
+#include <sys/epoll.h>
 #include "tests/unit/softverbs/cm_lock.h"
 #include "tests/unit/softverbs/events.h"
 #include "common/softverbs/base/fd.h"
 #include "common/softverbs/base/lock.h"
 #include "common/softverbs/base/shm.h"
+#include "common/softverbs/cm/accept.h"
 #include "common/softverbs/cm/conn.h"
 #include "common/softverbs/cm/connect.h"
 #include "common/softverbs/cm/event.h"
@@ -342,6 +344,155 @@ static void test_messages(void **state)
 	kit_run(answers_of_datagrams, kit_nothing);
 }
 
+/* ---- what comes over its socket ---- */
+
+/* Its socket, which the test looks at instead of the control thread; lets go of the lock. */
+static struct sv_watch *watch(struct one *o)
+{
+	int pair[2];
+
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair));
+	close(o->far);
+	o->far = pair[1];
+	CHECK(!sv_cm_watch(o->id, sv_fd_track(pair[0])));
+	sv_watch_stop(&o->id->sock->watch);
+	pthread_mutex_unlock(&sv_cm.lock);
+	return &o->id->sock->watch;
+}
+
+/* One that says a lot is heard 16 times before the others have their turn. */
+static void turns(int sock)
+{
+	struct sv_cm_msg msg = { .type = SV_CM_RTU, .abi = SV_ABI_VERSION };
+	struct sv_watch *own;
+	struct one o;
+	int left = 0;
+
+	(void)sock;
+	watch_lock();
+	begin(&o, RDMA_PS_TCP, SV_CM_CONNECTED);
+	own = watch(&o);
+	for (int i = 0; i < 20; i++) {
+		CHECK(send(o.far, &msg, sizeof(msg), MSG_NOSIGNAL) == sizeof(msg));
+		if (i == 9) { /* that few at once */
+			own->ready(own, EPOLLIN);
+			CHECK(recv(own->fd, &msg, sizeof(msg), MSG_DONTWAIT) == -1 && errno == EAGAIN);
+		}
+	}
+	for (int i = 0; i < 10; i++)
+		CHECK(send(o.far, &msg, sizeof(msg), MSG_NOSIGNAL) == sizeof(msg));
+	own->ready(own, EPOLLIN);
+	while (recv(own->fd, &msg, sizeof(msg), MSG_DONTWAIT) == sizeof(msg))
+		left++;
+	CHECK(left == 4);
+	pthread_mutex_lock(&sv_cm.lock);
+	CHECK(o.id->state == SV_CM_CONNECTED && !told(&o));
+	end(&o, NULL);
+}
+
+static char folder[] = "/tmp/cm_state-XXXXXX";
+
+/* Neither what is said nor the end is heard over a port that is cut, on whichever side. */
+static void cut(int sock)
+{
+	static const struct {
+		uint32_t src, dst;
+		bool cut;
+	} ways[] = { { 0, 0, false }, { 1, 0, true }, { 0, 1, true }, { 0, 2, false }, { 2, 0, false } };
+	struct sv_cm_msg msg = { .type = SV_CM_DREQ, .abi = SV_ABI_VERSION };
+
+	(void)sock;
+	CHECK(!setenv("SOFTVERBS_DEVICES", "3", 1) && !setenv("SOFTVERBS_DOWN", folder, 1));
+	watch_lock();
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		struct rdma_cm_event *ev;
+		struct sv_watch *own;
+		struct one o;
+		ssize_t n;
+
+		begin(&o, RDMA_PS_TCP, SV_CM_CONNECTED);
+		o.id->id.route.addr.src_sin = loopback(0);
+		o.id->id.route.addr.src_sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK + ways[i].src);
+		o.id->id.route.addr.dst_sin = loopback(0);
+		o.id->id.route.addr.dst_sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK + ways[i].dst);
+		own = watch(&o);
+		pthread_mutex_lock(&sv_cm.lock);
+		CHECK(sv_cm_is_cut(o.id) == ways[i].cut && !sv_cm_send(o.id, &msg));
+		pthread_mutex_unlock(&sv_cm.lock);
+		n = recv(o.far, &msg, sizeof(msg), MSG_DONTWAIT);
+		CHECK(n == (ways[i].cut ? -1 : (ssize_t)sizeof(msg)));
+		CHECK(!shutdown(o.far, SHUT_RDWR));
+		own->ready(own, EPOLLIN);
+		pthread_mutex_lock(&sv_cm.lock);
+		CHECK(o.id->state == (ways[i].cut ? SV_CM_CONNECTED : SV_CM_DISCONNECTED));
+		ev = told(&o);
+		CHECK(!ev == ways[i].cut && (!ev || ev->event == RDMA_CM_EVENT_DISCONNECTED));
+		end(&o, ev);
+	}
+}
+
+static void test_sockets(void **state)
+{
+	char path[64];
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/soft1", folder);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	kit_run(turns, cut);
+	unlink(path);
+	rmdir(folder);
+}
+
+/* ---- who leaves ---- */
+
+/* Who is connected, or about to be, says so once, and is given two seconds for the answer. */
+static void leave(enum sv_cm_state from)
+{
+	bool refused = from < SV_CM_RESPONDED || from == SV_CM_REQUESTED;
+	bool says = !refused && from < SV_CM_DISCONNECTING;
+	uint64_t earliest_ns = sv_now_ns() + 2000000000u;
+	struct sv_cm_msg msg;
+	struct one o;
+	ssize_t n;
+
+	begin(&o, RDMA_PS_TCP, from);
+	pthread_mutex_unlock(&sv_cm.lock);
+	errno = 0;
+	CHECK(sv_disconnect(&o.id->id) == (refused ? -1 : 0) && errno == (refused ? EINVAL : 0));
+	pthread_mutex_lock(&sv_cm.lock);
+	CHECK(o.id->state == (says ? SV_CM_DISCONNECTING : from));
+	if (says)
+		CHECK(o.id->deadline_ns >= earliest_ns && o.id->deadline_ns <= sv_now_ns() + 2000000000u);
+	else
+		CHECK(o.id->deadline_ns > earliest_ns + HOUR_NS / 2);
+	n = recv(o.far, &msg, sizeof(msg), MSG_DONTWAIT);
+	CHECK(says ? n == sizeof(msg) && msg.type == SV_CM_DREQ : n == -1 && errno == EAGAIN);
+	o.id->state = SV_CM_IDLE; /* nobody runs its timers */
+	o.id->deadline_ns = UINT64_MAX;
+	CHECK(!told(&o));
+	end(&o, NULL);
+}
+
+static void leaves(int sock)
+{
+	(void)sock;
+	watch_lock();
+	for (int state = SV_CM_IDLE; state <= SV_CM_OVER; state++) {
+		if (state != SV_CM_CONNECTING) /* the control thread dials for it */
+			leave((enum sv_cm_state)state);
+	}
+}
+
+static void test_leaving(void **state)
+{
+	(void)state;
+	kit_run(leaves, kit_nothing);
+}
+
 /* ---- time ---- */
 
 static void limits(int sock)
@@ -413,6 +564,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_sockets),
+		cmocka_unit_test(test_leaving),
 		cmocka_unit_test(test_time),
 	};
 

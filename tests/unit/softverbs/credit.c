@@ -304,6 +304,41 @@ static void test_queue_pair_gives_back(void **state)
 	free(qp);
 }
 
+/* Who sits down where another left, or is reset, begins anew: nothing that was counted there before is
+ * given back to its queue, and nothing of the ring, of what went wrong, or of who waited is left. */
+static void test_seat_is_taken_anew(void **state)
+{
+	struct sv_rq own = { .index = SEAT, .posted = 7 };
+	struct sv_qp *qp = calloc(1, sizeof(*qp));
+	struct sv_rw_qp *shown = &rw->qp[SEAT];
+
+	(void)state;
+	assert_non_null(qp);
+	*qp = (struct sv_qp){ .index = SEAT, .ro = &ro->qp[SEAT], .rw = shown, .rq = &own, .rx_head = 3,
+			      .rx_closed = true, .rx_partial = true };
+	leave(SV_QPS, 5);
+	bare_proc.seats[SEAT / 64] = 1ull << SEAT % 64;
+	atomic_store(&shown->tail, 4);
+	atomic_store(&shown->head, 3);
+	atomic_store(&shown->tx_wait, 1);
+	atomic_store(&shown->fault, SV_FAULT_NONE + 1);
+	atomic_store(&ro->qp[SEAT].nak, SV_NAK_LOCAL);
+	sv_qp_reset_shared(qp);
+	assert_true(!shown->tail && !shown->head && !shown->tx_wait && shown->fault == SV_FAULT_NONE);
+	assert_int_equal(ro->qp[SEAT].nak, SV_NAK_NONE);
+	assert_true(!qp->rx_head && !qp->rx_closed && !qp->rx_partial);
+	sv_qp_reclaim_locked(qp);
+	assert_int_equal(own.posted, 7);
+	/* What is lost from then on is its own, and is found at its own queue. */
+	atomic_fetch_add(&shown->claimed, 2);
+	atomic_store(&rw->rq[SEAT].claim, 9ull << 32 | SEAT << 20 | (claimed_of(SEAT) + 1));
+	sv_qp_reclaim_locked(qp);
+	assert_int_equal(own.posted, 10);
+	assert_int_equal(ro->rq[SEAT].posted, 10);
+	check_given(0, 0);
+	free(qp);
+}
+
 int main(void)
 {
 #define OF_SEATS(test) cmocka_unit_test_setup_teardown(test, set_up_seats, bare_end)
@@ -318,6 +353,7 @@ int main(void)
 		OF_SEATS(test_counts_that_are_not_believed),
 		OF_SEATS(test_seats_that_keep_all),
 		OF_SEATS(test_queue_pair_gives_back),
+		OF_SEATS(test_seat_is_taken_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -444,6 +444,7 @@ static void forking(int sock)
 	if (!pid) {
 		kit_open(&child, &kit_defaults, -1);
 		CHECK(child.qp->qp_num >> 12 != k.qp->qp_num >> 12);
+		CHECK(sv_mem_free(k.mem) == EINVAL); /* it is memory as any other there */
 		kit_to_rts(&child, child.qp, child.qp->qp_num);
 		child.rkey = child.mr->rkey;
 		child.addr = (uintptr_t)child.mem;

@@ -63,6 +63,34 @@ static int make_bound(void)
 	return ret;
 }
 
+/* The first of a process opens the device besides: its channel, the context, the domain. */
+static void first_id(int sock)
+{
+	int before;
+
+	(void)sock;
+	CHECK(!sv_close_device(kit_open_device())); /* the process has begun */
+	before = count_descriptors();
+	for (unsigned n = 1; n <= 3; n++) {
+		int ret, err;
+
+		has_failed = false;
+		fails_at = n;
+		ret = make_id();
+		err = errno;
+		fails_at = 0;
+		CHECK(has_failed && ret == -1 && err == ENOMEM);
+		CHECK(count_descriptors() == before);
+	}
+	CHECK(!make_id());
+}
+
+static void test_first(void **state)
+{
+	(void)state;
+	kit_run(first_id, kit_nothing);
+}
+
 static void test_ids(void **state)
 {
 	(void)state;
@@ -78,6 +106,7 @@ static void test_queues(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_ids),
 		cmocka_unit_test(test_queues),
 	};

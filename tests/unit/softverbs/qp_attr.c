@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* qp_attr.c -- queue pairs: what each transition takes, the values that may be, and what a query gives back. */
 #include "tests/unit/softverbs/kit.h"
+#include "common/softverbs/object/qp.h"
 
 #define ACCESS IBV_QP_ACCESS_FLAGS
 #define TIMER IBV_QP_MIN_RNR_TIMER
@@ -259,6 +260,38 @@ static void test_values(void **state)
 	kit_run(values, kit_nothing);
 }
 
+/* How long an answer is waited for: 4.096 us times 2 to the timeout, for each try, and a minute at most. */
+static void patience(int sock)
+{
+	static const struct {
+		uint8_t timeout, retry_cnt;
+		uint64_t ns;
+	} all[] = {
+		{ 1, 0, 8192 },		     { 14, 7, 536870912 },	     { 22, 2, 51539607552 },
+		{ 22, 3, 60000000000 },	     { 31, 0, 60000000000 },	     { 31, 7, 60000000000 },
+		{ 0, 0, 60000000000 },	     { 0, 7, 60000000000 },
+	};
+	struct ibv_qp_attr attr = { .port_num = 1 };
+	struct kit k;
+
+	(void)sock;
+	kit_open_self(&k, &kit_defaults);
+	CHECK(!modify(k.qp, IBV_QPS_SQD, 0));
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		attr.timeout = all[i].timeout;
+		attr.retry_cnt = all[i].retry_cnt;
+		CHECK(!sv_modify_qp(k.qp, &attr, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT));
+		CHECK(sv_qp_of(k.qp)->budget_ns == all[i].ns);
+	}
+	kit_close(&k);
+}
+
+static void test_patience(void **state)
+{
+	(void)state;
+	kit_run(patience, kit_nothing);
+}
+
 /* ---- queries ---- */
 
 static void check_init_attr(struct kit *k, const struct ibv_qp_init_attr *init, enum ibv_qp_type type)
@@ -401,7 +434,7 @@ int main(void)
 		cmocka_unit_test(test_transitions), cmocka_unit_test(test_transitions_xrc),
 		cmocka_unit_test(test_no_ways),     cmocka_unit_test(test_believed),
 		cmocka_unit_test(test_values),      cmocka_unit_test(test_alone),
-		cmocka_unit_test(test_queries),
+		cmocka_unit_test(test_patience),    cmocka_unit_test(test_queries),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

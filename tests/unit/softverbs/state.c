@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* state.c -- a send queue that is drained (SQD), a region that is registered anew, numbers. */
+/* state.c -- a send queue that is drained (SQD), a queue pair that is reset, a region registered anew. */
 #include "tests/unit/softverbs/kit.h"
+#include "common/softverbs/base/proc.h"
+#include "common/softverbs/object/qp.h"
 
 /* ---- draining ---- */
 
@@ -79,10 +81,32 @@ static void receives(int sock)
 	kit_close(&k);
 }
 
+/* What is changed meanwhile doesn't end it; one that fails drains no more. */
+static void fails_draining(int sock)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct kit k;
+
+	(void)sock;
+	kit_open_self(&k, &kit_defaults);
+	CHECK(!kit_post(&k, IBV_WR_SEND, 0, 8, 0, 1, IBV_SEND_SIGNALED));
+	modify_to(k.qp, IBV_QPS_SQD, false);
+	CHECK(is_draining(k.qp));
+	modify_to(k.qp, IBV_QPS_SQD, false);
+	CHECK(is_draining(k.qp));
+	modify_to(k.qp, IBV_QPS_ERR, false);
+	CHECK(!sv_query_qp(k.qp, &attr, IBV_QP_STATE, &init));
+	CHECK(attr.qp_state == IBV_QPS_ERR && !attr.sq_draining);
+	kit_expect(k.scq, 1, IBV_WC_WR_FLUSH_ERR);
+	kit_close(&k);
+}
+
 static void test_drain(void **state)
 {
 	(void)state;
 	kit_run(drains, receives);
+	kit_run(fails_draining, kit_nothing);
 }
 
 /* ---- regions registered anew ---- */
@@ -165,6 +189,82 @@ static void test_rereg_refused(void **state)
 	kit_close(&k);
 }
 
+/* ---- reset ---- */
+
+static void fill_up(struct kit *k, unsigned int flags)
+{
+	for (uint64_t i = 0; i < k->opts.send_wr; i++)
+		CHECK(!kit_post(k, IBV_WR_RDMA_WRITE, 0, 8, 64, i, flags));
+	CHECK(kit_post(k, IBV_WR_RDMA_WRITE, 0, 8, 64, 99, flags) == ENOMEM);
+}
+
+/* It begins anew: its send queue is empty, whom it was connected to is forgotten, and where that one's memory
+ * was; an answer that comes late is of no request of now. */
+static void begins_anew(int sock)
+{
+	static const struct sv_map_hint none[SV_MAP_HINTS];
+	struct kit_opts opts = kit_defaults;
+	struct sv_qp *qp;
+	uint32_t serial;
+	struct kit k;
+
+	(void)sock;
+	opts.send_wr = 4;
+	kit_open_self(&k, &opts);
+	qp = sv_qp_of(k.qp);
+	for (int through_error = 0; through_error < 2; through_error++) {
+		fill_up(&k, 0);
+		CHECK(qp->peer_gen);
+		qp->hint[SV_MAP_HINTS - 1] = (struct sv_map_hint){ .mem = 1, .base = k.mem, .size_bytes = 8 };
+		serial = qp->slow_serial;
+		if (through_error)
+			modify_to(k.qp, IBV_QPS_ERR, false);
+		modify_to(k.qp, IBV_QPS_RESET, false);
+		CHECK(!memcmp(qp->hint, none, sizeof(none)));
+		CHECK(qp->slow_serial != serial);
+		kit_to_init(&k, k.qp);
+		kit_to_rts(&k, k.qp, k.qp->qp_num);
+		fill_up(&k, IBV_SEND_SIGNALED);
+		for (uint64_t i = 0; i < opts.send_wr; i++)
+			kit_expect(k.scq, i, IBV_WC_SUCCESS);
+	}
+	kit_close(&k);
+}
+
+/* One that is new has nothing of who had its place before: not its rights, its domain, nor what it lost. */
+static void has_nothing(int sock)
+{
+	struct ibv_qp *qp;
+	struct sv_ro_qp *ro;
+	uint32_t index;
+	struct kit k;
+
+	(void)sock;
+	kit_open(&k, &kit_defaults, -1);
+	qp = kit_new_qp(&k);
+	index = sv_qp_of(qp)->index;
+	CHECK(!sv_destroy_qp(qp));
+	ro = &sv_proc->ro->qp[index];
+	atomic_store(&ro->access, IBV_ACCESS_REMOTE_WRITE);
+	atomic_store(&ro->domain, 1ull << 63);
+	atomic_store(&ro->dest_qpn, 7);
+	atomic_store(&ro->qkey, 8);
+	atomic_store(&sv_proc->rw->qp[index].dropped, 9);
+	sv_proc->next_qp = index;
+	qp = kit_new_qp(&k);
+	CHECK(sv_qp_of(qp)->index == index && sv_qp_of(qp)->ro == ro);
+	CHECK(!sv_dropped(qp) && !ro->access && !ro->domain && !ro->dest_qpn && !ro->qkey);
+	CHECK(ro->gen && ro->type == IBV_QPT_RC && ro->state == IBV_QPS_RESET);
+	CHECK(!sv_destroy_qp(qp) && !ro->gen);
+	kit_close(&k);
+}
+
+static void test_reset(void **state)
+{
+	(void)state;
+	kit_run(begins_anew, has_nothing);
+}
+
 /* ---- numbers ---- */
 
 #define QPS 4096u /* numbers of a process, 0 of nobody; they are given in turn */
@@ -196,6 +296,7 @@ int main(void)
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_rereg),
 		cmocka_unit_test(test_rereg_refused),
+		cmocka_unit_test(test_reset),
 		cmocka_unit_test(test_numbers),
 	};
 

@@ -188,6 +188,147 @@ static void test_not_messages(void **state)
 	assert_non_null(why);
 }
 
+/* A record of that many stripes with one item of a key of 3 bytes. */
+static void begin_one(uint16_t stripes)
+{
+	static const uint32_t all[LINK_STRIPES_MAX + 1];
+
+	begin(LINK_RECORDS);
+	link_begin_record(&w, LINK_COPY, 1, 2, all, stripes);
+}
+
+static void put_one(uint32_t value_bytes, uint16_t flags)
+{
+	static const uint8_t value[LINK_BYTES_MAX];
+
+	link_put_item(&w, &(struct link_item){ .key_bytes = 3, .value_bytes = value_bytes, .flags = flags },
+		      "key", value);
+}
+
+static bool is_record(void)
+{
+	struct link_reader_record record;
+
+	open_it();
+	return link_next_record(&r, &record);
+}
+
+/* A message is filled to its last byte; what has one byte more leaves it as it was. */
+static void test_to_the_last_byte(void **state)
+{
+	const uint32_t most = LINK_BYTES_MAX - sizeof(struct link_header) - sizeof(struct link_record) - 8 -
+			      sizeof(struct link_item) - 3;
+
+	(void)state;
+	begin_one(1);
+	put_one(most, 0);
+	assert_int_equal(link_end_record(&w), 0);
+	assert_int_equal(link_length(&w), LINK_BYTES_MAX);
+	assert_true(is_record());
+	begin_one(1);
+	put_one(most + 1, 0);
+	assert_int_equal(link_end_record(&w), -1);
+	assert_int_equal(link_length(&w), sizeof(struct link_header));
+	open_it();
+	assert_int_equal(r.left, 0);
+	/* It stands behind one that had room, and is taken back to there. */
+	begin_one(1);
+	put_one(1, 0);
+	assert_int_equal(link_end_record(&w), 0);
+	uint32_t length = link_length(&w);
+	link_begin_record(&w, 0, 2, 3, (const uint32_t[]){ 1 }, 1);
+	put_one(8, 0);
+	put_one(most, 0);
+	assert_int_equal(link_end_record(&w), -1);
+	assert_int_equal(link_length(&w), length);
+	assert_true(is_record());
+	/* A length that wraps around as it is padded is no short one. */
+	begin_one(1);
+	put_one(UINT32_MAX - 34, 0);
+	assert_true(w.is_full);
+	assert_int_equal(link_end_record(&w), -1);
+}
+
+/* What the memory had before is nobody else's: none of it leaves in the padding. */
+static void test_padding(void **state)
+{
+	static const uint8_t zero[7];
+
+	(void)state;
+	memset(&memory, 0xee, sizeof memory);
+	begin_one(1);
+	assert_memory_equal(memory.bytes + w.length - 4, zero, 4);
+	put_one(6, 0);
+	assert_memory_equal(memory.bytes + w.length - 7, zero, 7);
+	assert_int_equal(link_end_record(&w), 0);
+	open_it();
+	assert_int_equal(((const struct link_record *)(const void *)r.at)->flags, LINK_COPY);
+}
+
+/* A record whose parts don't agree is none, however whole its bytes are. */
+static void test_not_records(void **state)
+{
+	(void)state;
+	begin_one(LINK_STRIPES_MAX);
+	assert_int_equal(link_end_record(&w), 0); /* no items: a record nevertheless */
+	assert_true(is_record());
+	begin_one(LINK_STRIPES_MAX + 1);
+	assert_int_equal(link_end_record(&w), 0);
+	assert_false(is_record());
+	begin_one(0);
+	assert_int_equal(link_end_record(&w), 0);
+	assert_false(is_record());
+	begin_one(1);
+	assert_int_equal(link_end_record(&w), 0);
+	w.record->bytes -= 8; /* its stripes are not in it */
+	assert_false(is_record());
+	begin_one(1);
+	put_one(1, 0);
+	put_one(1, 0);
+	assert_int_equal(link_end_record(&w), 0);
+	w.record->items--; /* more bytes than items */
+	assert_false(is_record());
+	w.record->items += 2;
+	assert_false(is_record());
+	w.record->items--;
+	assert_true(is_record());
+}
+
+static void test_not_items(void **state)
+{
+	static const struct { uint32_t value_bytes; uint16_t flags; bool is_good; } all[] = {
+		{ 0, LINK_DELETED, true }, { 1, LINK_DELETED, false },
+		{ sizeof(struct link_place), LINK_PLACE, true },
+		{ sizeof(struct link_place) - 1, LINK_PLACE, false },
+		{ sizeof(struct link_place) + 1, LINK_PLACE, false }, { 0, LINK_PLACE, false },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
+		begin_one(1);
+		put_one(all[i].value_bytes, all[i].flags);
+		assert_int_equal(link_end_record(&w), 0);
+		assert_int_equal(is_record(), all[i].is_good);
+	}
+}
+
+/* The bounds of a header; nothing behind it is looked at. */
+static void test_headers(void **state)
+{
+	(void)state;
+	begin(LINK_ACKS);
+	w.header->bytes = LINK_BYTES_MAX - sizeof *w.header;
+	w.header->count = LINK_COUNT_MAX;
+	assert_int_equal(link_open(&r, &memory, LINK_BYTES_MAX, &why), 0);
+	w.header->count++;
+	assert_int_equal(link_open(&r, &memory, LINK_BYTES_MAX, &why), -1);
+	assert_string_equal(why, "it has another length than it says");
+	w.header->count = 1;
+	w.header->bytes++;
+	assert_int_equal(link_open(&r, &memory, LINK_BYTES_MAX + 1, &why), -1);
+	assert_string_equal(why, "it is shorter than a header, longer than a message may be, or not aligned");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +337,11 @@ int main(void)
 		cmocka_unit_test(test_records),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_not_messages),
+		cmocka_unit_test(test_to_the_last_byte),
+		cmocka_unit_test(test_padding),
+		cmocka_unit_test(test_not_records),
+		cmocka_unit_test(test_not_items),
+		cmocka_unit_test(test_headers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

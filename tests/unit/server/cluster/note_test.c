@@ -38,8 +38,13 @@ static void test_a_note(void **state)
 	assert_int_equal(m.reign, 4);
 	assert_int_equal(m.number, 100);
 	assert_int_equal(m.stripe_count, 2);
+	assert_int_equal(m.stripes[0], 5);
 	assert_int_equal(m.stripes[1], 70000);
 	assert_int_equal(m.count, 2);
+	assert_int_equal(m.keys[0].version, 9);
+	assert_int_equal(m.keys[0].key_bytes, 1);
+	assert_memory_equal(m.keys[0].key, "k", 1);
+	assert_int_equal(m.keys[0].value_bytes, 3);
 	assert_memory_equal(m.keys[0].value, "old", 3);
 	assert_int_equal(m.keys[0].with.expiry_ms, 12345);
 	assert_int_equal(m.keys[0].with.flags, 0xabcdef);

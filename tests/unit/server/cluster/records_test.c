@@ -224,6 +224,109 @@ static void test_a_start(void **state)
 	EXPECT(b, "-5");
 }
 
+/* One that comes again in a later reign, as it is open still, has that reign's number in all its stripes, and
+ * is behind those that came before: what was seen up to there takes effect in this order. */
+static void test_again_in_a_reign(void **state)
+{
+	struct side b;
+	struct record a = record(1, 0, 2), c = record(2, 2, 1), again = a, other = record(3, 3, 1);
+	struct record copy = record(9, 1, 1);
+
+	(void)state;
+	begin(&b, RECORDS_BACKUP, 0);
+	a.number = 1, c.number = 2;
+	assert_int_equal(records_take(&b.rs, 1, &a), RECORDS_TAKEN);
+	assert_int_equal(records_take(&b.rs, 1, &c), RECORDS_TAKEN);
+	records_epoch(&b.rs, 2, 2, RECORDS_BACKUP, 0);
+	records_ready(&b.rs);
+	/* Numbers of the reign before are nothing that is seen in this one. */
+	assert_true(records_seen(&b.rs, 2, 2));
+	EXPECT(b, "");
+	other.number = 1, again.number = 3;
+	assert_int_equal(records_take(&b.rs, 2, &other), RECORDS_TAKEN);
+	assert_int_equal(records_take(&b.rs, 2, &again), RECORDS_HAD);
+	assert_int_equal(b.slots[0].number, 3);
+	assert_int_equal(b.slots[1].number, 3);
+	copy.number = 3;
+	assert_int_equal(records_take_copy(&b.rs, 2, &copy), RECORDS_HAD);
+	again = c, again.number = 4;
+	assert_int_equal(records_take(&b.rs, 2, &again), RECORDS_HAD);
+	assert_true(records_seen(&b.rs, 2, 4));
+	EXPECT(b, "+3+1+2");
+	assert_false(records_seen(&b.rs, 1, 4));
+}
+
+/* A copy proves, as a record does, that what was before it in its stripe took effect; it counts once. */
+static void test_a_copy_behind_a_record(void **state)
+{
+	struct side b;
+	struct record a = record(1, 0, 1), copy = record(2, 0, 1);
+
+	(void)state;
+	begin(&b, RECORDS_BACKUP, 0);
+	a.number = 1, copy.number = 2;
+	assert_int_equal(records_take(&b.rs, 1, &a), RECORDS_TAKEN);
+	assert_int_equal(records_take_copy(&b.rs, 1, &copy), RECORDS_TAKEN);
+	EXPECT(b, "+1");
+	assert_int_equal(b.slots[0].applied, 2);
+	assert_int_equal(records_take_copy(&b.rs, 1, &copy), RECORDS_HAD);
+}
+
+/* What is open is under way again in a new reign: its numbers begin anew, nobody has it yet, and nothing
+ * takes effect before the primary serves. */
+static void test_a_new_reign(void **state)
+{
+	struct side p;
+	struct record a = record(1, 0, 1), b = record(2, 1, 1), c = record(3, 2, 1);
+
+	(void)state;
+	begin(&p, RECORDS_PRIMARY, B | C);
+	records_begun(&p.rs, B);
+	records_add(&p.rs, &a, 0);
+	records_add(&p.rs, &b, 0);
+	for (uint64_t number = 1; number <= 2; number++) {
+		records_acked(&p.rs, B, 1, number);
+		records_acked(&p.rs, C, 1, number);
+	}
+	EXPECT(p, "+1+2");
+	assert_int_equal(records_visible(&p.rs), 2);
+	records_add(&p.rs, &c, 0);
+	records_acked(&p.rs, B, 1, 3);
+	records_epoch(&p.rs, 2, 2, RECORDS_PRIMARY, B | C);
+	assert_int_equal(p.rs.begun, 0);
+	assert_int_equal(c.number, 1);
+	assert_int_equal(p.slots[0].number, 0);
+	assert_int_equal(p.slots[2].number, 1);
+	assert_true(records_lacks(&c, B));
+	assert_true(records_lacks(&c, C));
+	records_acked(&p.rs, B, 2, 1);
+	records_acked(&p.rs, C, 2, 1);
+	EXPECT(p, "");
+	assert_int_equal(records_visible(&p.rs), 0);
+	records_show(&p.rs);
+	EXPECT(p, "+3");
+	assert_int_equal(records_visible(&p.rs), 1);
+}
+
+/* Who is not awaited has not begun; the primary's own disk stays awaited whoever is left out. */
+static void test_who_is_left_out(void **state)
+{
+	struct side p;
+	struct record a = record(1, 0, 1);
+
+	(void)state;
+	begin(&p, RECORDS_PRIMARY, B);
+	records_begun(&p.rs, B | C);
+	assert_int_equal(p.rs.begun, B);
+	records_add(&p.rs, &a, RECORDS_SELF);
+	records_await(&p.rs, C);
+	assert_int_equal(p.rs.begun, 0);
+	records_await(&p.rs, 0);
+	EXPECT(p, "");
+	records_acked(&p.rs, RECORDS_SELF, 1, 1);
+	EXPECT(p, "+1");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +336,10 @@ int main(void)
 		cmocka_unit_test(test_a_beginning),
 		cmocka_unit_test(test_a_copy),
 		cmocka_unit_test(test_a_start),
+		cmocka_unit_test(test_again_in_a_reign),
+		cmocka_unit_test(test_a_new_reign),
+		cmocka_unit_test(test_who_is_left_out),
+		cmocka_unit_test(test_a_copy_behind_a_record),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
