@@ -47,9 +47,10 @@ WRAPPED(void *, realloc, void *at, size_t bytes);
 WRAPPED(char *, strdup, const char *text);
 WRAPPED(void, free, void *at);
 
+/* More than there ever is, AddressSanitizer would not take for a question. */
 void *__wrap_malloc(size_t bytes)
 {
-	void *at = __real_malloc(bytes);
+	void *at = bytes > PTRDIFF_MAX / 2 ? NULL : __real_malloc(bytes);
 
 	blocks += at != NULL;
 	return at;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* kvcli's exports: what is written comes back, and no byte that was cut off, changed or made up is
- * told as a key. */
+/* kvcli's exports: what is written comes back; nothing cut off, changed or made up is told as a key. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
