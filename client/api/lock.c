@@ -360,9 +360,12 @@ static int lock_get_once(struct kvd_session *s, const void *key, size_t key_byte
 	}
 	note_held(&session_engine(s)->held, l->part[0].stripe);
 	rc = get_locked(l, key, key_bytes, &f, to);
-	*lock = l;
-	if (rc < 0 && rc != KVD_ESPACE)
-		kvd_unlock(lock);
+	if (rc >= 0 || rc == KVD_ESPACE)
+		*lock = l;
+	else if (lock_is_connected(l))
+		undo(l, l->count);
+	else
+		free(l); /* lost, which the error says */
 	return rc;
 }
 

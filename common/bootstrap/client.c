@@ -34,7 +34,8 @@ int bootstrap_client_connect(struct rdma_cm_id *ibid, struct rdma_conn_param *pa
 	const struct sockaddr *to = &ibid->route.addr.dst_addr;
 	struct id *id = id_of(ibid);
 
-	if (id->state != IDLE || !ibid->verbs || param->private_data_len > sizeof id->out.data)
+	if (id->state != IDLE || id->fd >= 0 || !ibid->verbs ||
+	    param->private_data_len > sizeof id->out.data)
 		return fail(EINVAL);
 	id->fd = bootstrap_socket_new(to);
 	if (id->fd < 0)
@@ -42,9 +43,9 @@ int bootstrap_client_connect(struct rdma_cm_id *ibid, struct rdma_conn_param *pa
 	bootstrap_socket_tune(id->fd);
 	bootstrap_message_fill(id, WIRE_BOOTSTRAP_REQUEST, param);
 	if (connect(id->fd, to, bootstrap_address_bytes(to)) && errno != EINPROGRESS)
-		return -1;
+		return bootstrap_id_failed(id);
 	if (bootstrap_id_watch(id, EPOLL_CTL_ADD, EPOLLOUT))
-		return -1;
+		return bootstrap_id_failed(id);
 	id->state = CONNECTING;
 	return 0;
 }

@@ -39,6 +39,14 @@ void bootstrap_id_close(struct id *id)
 	id->fd = -1;
 }
 
+int bootstrap_id_failed(struct id *id)
+{
+	int error = errno;
+
+	bootstrap_id_close(id);
+	return fail(error);
+}
+
 void bootstrap_id_over(struct id *id, enum rdma_cm_event_type type, int status)
 {
 	bootstrap_id_close(id);

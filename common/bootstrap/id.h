@@ -20,6 +20,7 @@ int bootstrap_id_open(struct id *id); /* its device */
 void bootstrap_id_show_path(struct id *id);
 int bootstrap_id_watch(struct id *id, int op, uint32_t events);
 void bootstrap_id_close(struct id *id); /* its socket */
+int bootstrap_id_failed(struct id *id); /* -1: its socket is closed, errno stays */
 void bootstrap_id_leave(struct id *id); /* the listener's HALF_OPEN ones */
 void bootstrap_id_over(struct id *id, enum rdma_cm_event_type type, int status);
 int bootstrap_socket_new(const struct sockaddr *address);

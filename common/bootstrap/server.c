@@ -22,6 +22,8 @@ int bootstrap_server_bind_addr(struct rdma_cm_id *ibid, struct sockaddr *addr)
 	struct id *id = id_of(ibid);
 	int on = 1;
 
+	if (id->state != IDLE || id->fd >= 0)
+		return fail(EINVAL);
 	if (bootstrap_id_open(id))
 		return -1;
 	id->fd = bootstrap_socket_new(addr);
@@ -31,7 +33,7 @@ int bootstrap_server_bind_addr(struct rdma_cm_id *ibid, struct sockaddr *addr)
 	if (setsockopt(id->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
 	    bind(id->fd, addr, bootstrap_address_bytes(addr)) ||
 	    getsockname(id->fd, (struct sockaddr *)&ibid->route.addr.src_storage, &bytes))
-		return -1;
+		return bootstrap_id_failed(id);
 	return 0;
 }
 
@@ -47,7 +49,10 @@ int bootstrap_server_listen(struct rdma_cm_id *ibid, int backlog)
 {
 	struct id *id = id_of(ibid);
 
-	id->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (id->state != IDLE)
+		return fail(EINVAL);
+	if (id->spare_fd < 0)
+		id->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (id->fd < 0 || listen(id->fd, backlog) || bootstrap_id_watch(id, EPOLL_CTL_ADD, EPOLLIN))
 		return -1;
 	id->state = LISTENING;

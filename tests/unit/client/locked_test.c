@@ -279,6 +279,8 @@ static void test_lost_as_it_is_had(void **state)
 	*word() = OTHER;
 	breaks_behind = true;
 	assert_int_equal(take_and_get(1234, 3, &bytes, NULL), KVD_ELOST);
+	must_say("the lock was lost with its connection, and nothing was done: the connection to 127.0.0.1:7000 "
+		 "broke: transport retry counter exceeded (vendor error 0x0)");
 	assert_null(lock);
 	assert_int_equal(locks, 1);
 	assert_int_equal(bytes, 7);

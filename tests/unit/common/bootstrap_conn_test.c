@@ -296,6 +296,34 @@ static void test_without_descriptors(void **state)
 	v->destroy_id(other);
 }
 
+/* An id has one socket: what would make another one of it is refused, and a call that fails leaves none. */
+static void test_one_socket(void **state)
+{
+	struct rdma_conn_param param = param_of(1, "");
+	struct rdma_cm_id *id = id_new(clients);
+	int before = next_fd();
+
+	(void)state;
+	is_refused(v->listen(listener, 1), EINVAL);
+	is_refused(v->bind_addr(listener, &to.sa), EINVAL);
+	is_refused(v->bind_addr(id, &to.sa), EADDRINUSE);
+	assert_int_equal(next_fd(), before);
+	assert_int_equal(v->resolve_addr(id, NULL, &to.sa, 1), 0);
+	next_is(clients, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	id->route.addr.dst_sin.sin_addr.s_addr = INADDR_BROADCAST;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(v->connect(id, &param), -1);
+		assert_int_not_equal(errno, EINVAL);
+		assert_int_equal(next_fd(), before);
+	}
+	to.in.sin_port = 0;
+	assert_int_equal(v->bind_addr(id, &to.sa), 0);
+	is_refused(v->bind_addr(id, &to.sa), EINVAL);
+	is_refused(v->connect(id, &param), EINVAL);
+	v->destroy_id(id);
+	assert_int_equal(next_fd(), before);
+}
+
 /* Each base has a table of its own, which differs in rdma_cm's part only. */
 static void test_tables(void **state)
 {
@@ -327,6 +355,7 @@ int main(void)
 		TEST(test_says_too_little),
 		TEST(test_waits),
 		TEST(test_without_descriptors),
+		TEST(test_one_socket),
 		TEST(test_tables),
 	};
 
