@@ -97,6 +97,10 @@ python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" || fail "the page i
 sed -i 's/1\.0000/0.9000/' "$tmp/page"
 ! python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" >"$tmp/said" || fail "a figure made by hand is not seen"
 
+# What a step said that failed is no figure of the page.
+sed -i 's/"result": "pass"/"result": "fail"/; s/"1\.0000"/"2.0000"/' "$tmp/result"
+python3 "$nightly/figures" "$tmp/result" "$tmp/page" >"$tmp/said" 2>&1 && grep -q 0.9000 "$tmp/page" || { cat "$tmp/page"; fail "figures of a step that failed"; }
+
 # Ratios of exchanges, with and without a goal.
 python3 - "$nightly/figures" <<'END' || fail "figures of exchanges"
 import importlib.machinery, importlib.util, sys
