@@ -306,7 +306,7 @@ static void server_and_device_are_shown(void **state)
 
 static void backups(void **state)
 {
-	char line[400] = "/", want[400];
+	char line[400] = "/", want[sizeof line + 8];
 
 	(void)state;
 	RUNS(0, "OK\n", "", &cli_backup, "/var/backup");

@@ -253,7 +253,7 @@ static void put(const char *key, size_t bytes)
 
 static void get_all(unsigned count)
 {
-	char key[8];
+	char key[12];
 
 	for (unsigned i = 0; i < count; i++) {
 		snprintf(key, sizeof key, "k%u", i);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client/get/fast.h: what the short way posts, to the last field, what it counts, and where it is not taken. */
+/* client/get/fast.h: what the short way posts, to the last field, what it counts, which calls take it,
+ * and where it is not taken. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -141,6 +143,52 @@ static void a_read_is_posted(void **state)
 		assert_int_equal(n == 1 ? get(99, &rc) : FAST_DONE, FAST_DONE);
 	}
 	assert_int_equal(rc, KVD_ESPACE);
+}
+
+/* Whether a call went the short way to its end: no other asks no clock.  Each is one READ, and no message. */
+static bool was_short(int rc)
+{
+	bool is_short = !e->time.begun_ns;
+
+	assert_int_equal(rc, KVD_OK);
+	assert_int_equal(posts, 1);
+	is_read(0, 160);
+	assert_int_equal(e->counters.gets, 1);
+	assert_int_equal(e->counters.reads, 1);
+	assert_int_equal(end->messages, 0);
+	memset(&e->counters, 0, sizeof e->counters);
+	e->time.begun_ns = posts = 0;
+	return is_short;
+}
+
+/* A call that waits takes it if the value goes into one piece; into several, or new memory, it does not. */
+static void calls_that_take_it(void **state)
+{
+	struct kvd_session *s = &end->session;
+	struct kvd_info info = { .size = sizeof info };
+	const struct iovec whole = { value, 100 }, halves[] = { { value, 50 }, { value + 300, 50 } };
+	uint64_t version = 0;
+	size_t bytes = 0;
+	void *made;
+
+	(void)state;
+	store(100, 0);
+	e->time.begun_ns = 0;
+	assert_true(was_short(kvd_get(s, KEY, KEY_BYTES, value, 100, &bytes, &version)));
+	assert_int_equal(bytes, 100);
+	assert_int_equal(version, 7);
+	assert_memory_equal(value, "valuevalue", 10);
+	assert_true(was_short(kvd_get_info(s, KEY, KEY_BYTES, value, 100, &info)));
+	assert_int_equal(info.value_bytes, 100);
+	assert_true(was_short(kvd_getv(s, KEY, KEY_BYTES, &whole, 1, &bytes, NULL)));
+	memset(value, 0, sizeof value);
+	assert_false(was_short(kvd_getv(s, KEY, KEY_BYTES, halves, 2, &bytes, NULL)));
+	assert_int_equal(bytes, 100);
+	assert_memory_equal(value + 45, "value\0\0\0\0\0", 10);
+	assert_memory_equal(value + 345, "value\0\0\0\0\0", 10);
+	assert_false(was_short(kvd_get_alloc(s, KEY, KEY_BYTES, &made, &bytes, NULL)));
+	assert_memory_equal(made, "valuevalue", 10);
+	free(made);
 }
 
 static void a_swap_is_posted_before_it(void **state)
@@ -296,6 +344,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_read_is_posted),
+		TEST(calls_that_take_it),
 		TEST(a_swap_is_posted_before_it),
 		TEST(some_of_it_is_complete),
 		TEST(a_post_fails),

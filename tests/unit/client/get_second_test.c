@@ -12,22 +12,7 @@
 #include "client/get/get.h"
 #include "client/op/operation.h"
 #include "client/op/operation_impl.h"
-#include "tests/lib/end.h"
-
-#define UNIT 4000u
-#define ITEM_VERSION 7u
-#define LONG_BYTES 40000u
-
-static struct end *end;
-static struct engine *e;
-static char key[BYTES_KEY];
-static uint8_t value[BYTES_ROOM];
-
-static bool are_two_groups(struct hash h, const void *arg)
-{
-	(void)arg;
-	return (h.a ^ h.b) >> (64 - LAYOUT_BASE_BITS) != 0;
-}
+#include "tests/unit/client/two_groups.h"
 
 static void answer(struct end *to, const struct wire_request *request)
 {
@@ -35,30 +20,20 @@ static void answer(struct end *to, const struct wire_request *request)
 	end_reply(to, (struct wire_reply){ .status = WIRE_NOT_FOUND }, "", 0);
 }
 
-static int set_up(void **state)
+static int set_up_with_answers(void **state)
 {
-	(void)state;
-	end = end_new();
-	e = end->engine;
+	set_up(state);
 	end->answer = answer;
-	bytes_find_key(key, "key-", are_two_groups, NULL);
 	return 0;
 }
 
-static int tear_down(void **state)
+static void store_of(enum layout_kind kind, unsigned worker, size_t bytes)
 {
-	(void)state;
-	end_delete(end);
-	return 0;
-}
+	struct bytes_item item = item_of(bytes);
 
-static void store(enum layout_kind kind, unsigned worker, size_t bytes)
-{
-	struct hash h = hash_key(e->table.welcome.hash_seed, key, strlen(key));
-	const struct bytes_item item = { .unit = UNIT, .key = key, .value = "value", .value_bytes = bytes,
-					 .kind = kind, .version = ITEM_VERSION, .worker = worker };
-
-	bytes_enter(end->bytes, layout_bucket_of(h.a, 0), 3, bytes_item(end->bytes, &item));
+	item.kind = kind;
+	item.worker = worker;
+	store(&item);
 }
 
 /* The READs that it takes. */
@@ -92,7 +67,7 @@ static void test_as_many_tries(void **state)
 	unsigned reads;
 
 	(void)state;
-	store(LAYOUT_PREPARED, BYTES_WORKERS, 100);
+	store_of(LAYOUT_PREPARED, BYTES_WORKERS, 100);
 	get(GET_PLAIN, 100, KVD_NOT_FOUND); /* which learns the directory */
 	mirror_clear(e->table.mirror);
 	reads = get(GET_PLAIN, 100, KVD_NOT_FOUND);
@@ -106,7 +81,7 @@ static void test_as_many_tries(void **state)
 static void test_prepared_by_another(void **state)
 {
 	(void)state;
-	store(LAYOUT_PREPARED, 0, 100);
+	store_of(LAYOUT_PREPARED, 0, 100);
 	leave();
 	get(GET_PLAIN, 100, KVD_NOT_FOUND);
 	assert_int_equal(end->messages, 1);
@@ -131,13 +106,13 @@ static void test_mark_of_each_lock(void **state)
 static void test_a_head_is_read_twice(void **state)
 {
 	(void)state;
-	store(LAYOUT_LIVE, 0, LONG_BYTES);
+	store_of(LAYOUT_LIVE, 0, LONG_BYTES);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(get(GET_PLAIN, 100, KVD_ESPACE), (i ? 0 : 2 + 2) + 2);
 	assert_int_equal(end->messages, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_with_answers, tear_down)
 
 int main(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What kvd --check and kvcli doctor say of a machine: each thing that is in the way, and what to do
- * about it, on machines that are made up: the verbs are this file's, and a folder has what /sys, /proc
+ * about it, on machines that are made up: the verbs are made_nic.h's, and a folder has what /sys, /proc
  * and /dev would.
  *
  * The program is linked with --wrap of what doctor.c asks the machine by.
@@ -24,6 +24,7 @@
 
 #include "common/rdma/doctor.h"
 #include "common/verbs/verbs.h"
+#include "tests/unit/common/made_nic.h"
 
 /* ------------------------------------------------------------------- machine */
 
@@ -134,79 +135,7 @@ static void put(const char *path, const char *text)
 	put_bytes(path, text, strlen(text));
 }
 
-/* ------------------------------------------------------------------- verbs */
-
-static struct ibv_device nic = { .name = "nic0" }, *nics[] = { &nic, NULL };
-static struct ibv_context context = { .device = &nic };
-static int nic_count;
-static unsigned port_count;
-static int lists, opened; /* that were not given back */
-static bool opens, is_asked, port_is_asked;
-static enum ibv_atomic_cap atomics;
-static struct ibv_port_attr port, second_port;
-static union ibv_gid gids[4];
-
-static struct ibv_device **get_device_list(int *n)
-{
-	*n = nic_count;
-	lists += nic_count >= 0;
-	return nic_count < 0 ? NULL : nics;
-}
-
-static void free_device_list(struct ibv_device **list)
-{
-	assert_ptr_equal(list, nics);
-	lists--;
-}
-
-static struct ibv_context *open_device(struct ibv_device *device)
-{
-	(void)device;
-	opened += opens;
-	errno = EACCES;
-	return opens ? &context : NULL;
-}
-
-static int close_device(struct ibv_context *ctx)
-{
-	assert_ptr_equal(ctx, &context);
-	opened--;
-	return 0;
-}
-
-static int query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
-{
-	(void)ctx;
-	*attr = (struct ibv_device_attr){ .phys_port_cnt = (uint8_t)port_count, .atomic_cap = atomics };
-	return !is_asked;
-}
-
-static int query_port(struct ibv_context *ctx, uint8_t number, struct ibv_port_attr *attr)
-{
-	(void)ctx;
-	assert_in_range(number, 1, port_count);
-	*attr = number == 1 ? port : second_port;
-	return !port_is_asked;
-}
-
-static int query_gid(struct ibv_context *ctx, uint8_t number, int index, union ibv_gid *gid)
-{
-	(void)ctx;
-	assert_in_range(index, 0, (number == 1 ? port : second_port).gid_tbl_len - 1);
-	*gid = gids[index];
-	return 0;
-}
-
-const struct verbs verbs_system = {
-	.name = "system",
-	.get_device_list = get_device_list,
-	.free_device_list = free_device_list,
-	.open_device = open_device,
-	.close_device = close_device,
-	.query_device = query_device,
-	.query_port = query_port,
-	.query_gid = query_gid,
-};
+const struct verbs verbs_system = { .name = "system", VERBS_OF_NIC };
 const struct verbs *const verbs_soft = NULL;
 
 /* ------------------------------------------------------------------- what it says */
@@ -252,15 +181,7 @@ static int set_up(void **state)
 	if (!mkdtemp(root))
 		return -1;
 	open_before = open_descriptors();
-	nic_count = 1;
-	port_count = 1;
-	lists = opened = 0;
-	opens = is_asked = port_is_asked = true;
-	atomics = IBV_ATOMIC_HCA;
-	port = (struct ibv_port_attr){ .state = IBV_PORT_ACTIVE, .link_layer = IBV_LINK_LAYER_ETHERNET,
-				       .active_mtu = IBV_MTU_4096, .max_mtu = IBV_MTU_4096, .gid_tbl_len = 3 };
-	memset(gids, 1, sizeof gids);
-	memset(&gids[1], 0, sizeof gids[1]); /* no address */
+	nic_reset();
 	memlock.rlim_cur = RLIM_INFINITY;
 	put("/sys/class/infiniband_verbs", "");
 	put("/dev/infiniband/rdma_cm", "");

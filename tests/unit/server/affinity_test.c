@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* server/platform/affinity.h: which CPUs a worker has, on however many CPUs there are, and the
- * node of a device, on a machine that the test makes up. */
+ * node of a device, on a machine that the test makes up; server/host/server.h: whose node has the table. */
 #include <errno.h>
 #include <numa.h>
 #include <numaif.h>
@@ -11,10 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/host/host.h"
+#include "server/host/server.h"
 #include "server/platform/affinity.h"
+#include "server/table/table.h"
+#include "server/worker/context.h"
 #include "tests/unit/server/wrap_fopen.h"
 
 #define HCA "/sys/class/infiniband/hca/device/numa_node"
@@ -36,6 +41,7 @@ static struct {
 	int nodes_error; /* of numa_node_to_cpus() */
 	void *bound;
 	uint64_t bound_bytes;
+	unsigned binds;
 	unsigned long bound_node;
 } machine;
 
@@ -81,6 +87,7 @@ int __wrap_numa_node_to_cpus(int node, struct bitmask *mask)
 long __wrap_mbind(void *memory, unsigned long bytes, int mode, const unsigned long *nodes,
 		  unsigned long bits, unsigned flags)
 {
+	machine.binds++;
 	machine.bound = memory;
 	machine.bound_bytes = bytes;
 	machine.bound_node = nodes[0];
@@ -256,6 +263,77 @@ static void test_bind(void **state)
 	assert_int_equal(machine.bound_node, 1);
 }
 
+/* -------------------------------------------------------------------- a table */
+
+static int mem_alloc(size_t bytes, int kind, void **addr)
+{
+	(void)kind;
+	*addr = aligned_alloc(REGION_PAGE_BYTES, bytes);
+	if (!*addr)
+		return ENOMEM;
+	memset(*addr, 0, bytes);
+	return 0;
+}
+
+static int mem_free(void *addr, size_t bytes)
+{
+	(void)bytes;
+	free(addr);
+	return 0;
+}
+
+/* The start of kvd ends here, behind what is tested. */
+static struct ibv_pd *no_domain(struct ibv_context *ctx)
+{
+	(void)ctx;
+	errno = ENODEV;
+	return NULL;
+}
+
+/* A namespace whose table is made for the device "hca", of software or not. */
+static void new_table(struct server *s, bool is_soft, unsigned binds)
+{
+	static struct ibv_device device = { .name = "hca" };
+	static struct ibv_context context = { .device = &device };
+	static struct host host;
+	static struct options options = { .memory_bytes = TABLE_BYTES_MIN, .workers = 1, .connections = 1 };
+	const struct verbs verbs = { .soft = is_soft, .mem_alloc = mem_alloc, .mem_free = mem_free,
+				     .alloc_pd = no_domain };
+	struct err err;
+
+	memset(s, 0, sizeof *s);
+	memset(&host, 0, sizeof host);
+	host.listener_count = 1;
+	assert_int_equal(addr_parse(&host.listeners[0].addr, "127.0.0.1:7480", &err), 0);
+	s->host = &host;
+	s->options = &options;
+	s->verbs = &verbs;
+	s->rail_count = 1;
+	s->rails[0].ctx = &context;
+	machine.binds = 0;
+	assert_int_equal(server_new(s, &err), -1);
+	assert_string_equal(err.text, "can't allocate a protection domain of hca: No such device");
+	assert_int_equal(machine.binds, binds);
+	if (binds)
+		assert_ptr_equal(machine.bound, s->table->locks);
+	server_delete(s);
+}
+
+/* The table and the locks are on the node of the device, which READs them for its peers.  The software device
+ * is on none, even if the system has one of that name. */
+static void test_table_node(void **state)
+{
+	static struct server server;
+
+	(void)state;
+	machine.last = 1;
+	new_table(&server, false, 0);
+	put_file(0, HCA, "1\n");
+	new_table(&server, false, 2);
+	assert_int_equal(machine.bound_node, 2);
+	new_table(&server, true, 0);
+}
+
 static int new_machine(void **state)
 {
 	(void)state;
@@ -279,6 +357,7 @@ int main(void)
 		cmocka_unit_test_setup(test_interface_node, new_machine),
 		cmocka_unit_test_setup(test_no_interface, new_machine),
 		cmocka_unit_test_setup(test_bind, new_machine),
+		cmocka_unit_test_setup(test_table_node, new_machine),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);

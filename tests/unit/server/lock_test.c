@@ -41,7 +41,24 @@ static int end(void **state)
 	return 0;
 }
 
-/* Each test has a stripe of its own. */
+static bool is_any_held(void)
+{
+	const struct wire_welcome *w = &d->c.welcome;
+	uint64_t bytes = w->stripes * sizeof(uint64_t);
+
+	for (uint64_t at = 0; at < bytes; at += RAW_REACH) {
+		uint32_t n = bytes - at < RAW_REACH ? (uint32_t)(bytes - at) : RAW_REACH;
+		assert_int_equal(raw_reach(&d->c, IBV_WR_RDMA_READ, w->lock_addr + at, w->lock_rkey, n),
+				 IBV_WC_SUCCESS);
+		for (uint32_t i = 0; i < n; i++)
+			if (d->raw.reach[i])
+				return true;
+	}
+	return false;
+}
+
+/* Each test has a stripe of its own, and begins when kvd has noticed that the peers of those before it left,
+ * and released what they held. */
 static int enter(void **state)
 {
 	(void)state;
@@ -49,6 +66,9 @@ static int enter(void **state)
 		peer_enter(&peer[i], &kvd);
 		gone[i] = false;
 	}
+	for (uint64_t end_ms = raw_now_ms() + PEER_PATIENCE_MS;
+	     peer_stat(d, "connections") > PEERS || is_any_held();)
+		assert_true(raw_now_ms() < end_ms);
 	stripe++;
 	return 0;
 }

@@ -39,6 +39,7 @@
 #include "server/worker/worker.h"
 #include "tests/unit/descriptors.h"
 #include "tests/unit/made_up.h"
+#include "tests/unit/server/expect_health.h"
 
 #define SERVERS 3u
 #define S 1000000000ull
@@ -305,23 +306,15 @@ static void test_no_names(void **state)
 	assert_int_equal(lines_with("kvd_user_connections_limit 7\n"), 1);
 }
 
-static void expect_health(bool well, const char *expected)
-{
-	char line[128];
-
-	assert_int_equal(metrics_healthy(&host, line, sizeof line), well);
-	assert_string_equal(line, expected);
-}
-
 static void test_health(void **state)
 {
 	(void)state;
 	host.server_count = SERVERS;
-	expect_health(true, "ok: 3003 keys, 60 connections\n");
+	expect_health(&host, true, "ok: 3003 keys, 60 connections\n");
 	stuck_ns[2] = STUCK_NS + 1;
-	expect_health(false, "worker 0 of other does nothing since 3.0 s\n");
+	expect_health(&host, false, "worker 0 of other does nothing since 3.0 s\n");
 	stuck_ns[0] = 5 * S;
-	expect_health(false, "worker 0 does nothing since 5.0 s\n");
+	expect_health(&host, false, "worker 0 does nothing since 5.0 s\n");
 }
 
 /* ------------------------------------------------------------------ figures */

@@ -31,6 +31,7 @@
 #include "tests/lib/group.h"
 #include "tests/unit/descriptors.h"
 #include "tests/unit/made_up.h"
+#include "tests/unit/server/expect_health.h"
 #include "tests/unit/server/wrap_fopen.h"
 
 #define TABLE_BYTES (16ull << 20)
@@ -392,28 +393,20 @@ static void test_requests(void **state)
 	assert_int_equal(lines_with("kvd_request_duration_seconds_count{op=\"cluster\"} 0\n"), 1);
 }
 
-static void expect_health(bool well, const char *expected)
-{
-	char line[128];
-
-	assert_int_equal(metrics_healthy(&host, line, sizeof line), well);
-	assert_string_equal(line, expected);
-}
-
 /* One worker that is stuck is enough, of whichever namespace; three seconds are not. */
 static void test_health(void **state)
 {
 	(void)state;
 	add_workers();
 	server.connections = 6;
-	expect_health(true, "ok: 0 keys, 6 connections\n");
+	expect_health(&host, true, "ok: 0 keys, 6 connections\n");
 	stuck_ns[0] = stuck_ns[1] = 3 * S;
-	expect_health(true, "ok: 0 keys, 6 connections\n");
+	expect_health(&host, true, "ok: 0 keys, 6 connections\n");
 	stuck_ns[1] = 3 * S + 1;
-	expect_health(false, "worker 1 does nothing since 3.0 s\n");
+	expect_health(&host, false, "worker 1 does nothing since 3.0 s\n");
 	strcpy(server.name, "team");
 	stuck_ns[0] = 4 * S;
-	expect_health(false, "worker 0 of team does nothing since 4.0 s\n");
+	expect_health(&host, false, "worker 0 of team does nothing since 4.0 s\n");
 }
 
 /* ----------------------------------------------------------------------- JSON */

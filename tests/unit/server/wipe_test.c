@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/store/change/rmw.h"
 #include "server/store/reclaim/evict.h"
 #include "server/store/txn.h"
 #include "server/table/heap.h"
@@ -98,6 +99,25 @@ static void overwritten(void)
 	put("elsewhere", OTHER, 3000);
 }
 
+/* Only the head changes; its old one was copied with the value behind it. */
+static void touched(void)
+{
+	static const char *const keys[] = { "touched", "touched long" };
+	const struct wire_request q = { .op = WIRE_TOUCH };
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct compute compute;
+		struct store_change c = change_of(keys[i]);
+		struct store_result r;
+
+		put(keys[i], SECRET, i ? 10000 : 100);
+		assert_true(compute_init(&compute, &q, NULL));
+		c.compute = &compute;
+		assert_int_equal(store_put(&f.worker[0], &c, &r), WIRE_OK);
+		delete(keys[i]);
+	}
+}
+
 static void expired(void)
 {
 	struct store_change c = change_of("expired");
@@ -152,10 +172,10 @@ static void pinned(void)
 	store_item_unpin(&f.worker[0], &pin);
 }
 
-static void (*const kinds[])(void) = { deleted, overwritten, expired, evicted, moved,
+static void (*const kinds[])(void) = { deleted, overwritten, touched, expired, evicted, moved,
 				       of_transactions, pinned };
-static const char *const names[] = { "deleted", "overwritten", "expired", "evicted", "moved",
-				     "of transactions", "pinned" };
+static const char *const names[] = { "deleted", "overwritten", "touched", "expired", "evicted",
+				     "moved", "of transactions", "pinned" };
 
 static void test_nothing_is_left(void **state)
 {

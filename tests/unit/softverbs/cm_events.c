@@ -269,20 +269,10 @@ static void forking(int sock)
 	sv_destroy_event_channel(ch);
 }
 
-#if defined(__SANITIZE_THREAD__)
-#define HAVE_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAVE_TSAN 1
-#endif
-#endif
-
 static void test_fork(void **state)
 {
 	(void)state;
-#ifdef HAVE_TSAN
-	skip(); /* ThreadSanitizer refuses threads in a child of a threaded process */
-#endif
+	kit_skip_in_tsan();
 	kit_run(forking, kit_nothing);
 }
 

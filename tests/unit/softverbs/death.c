@@ -54,6 +54,57 @@ static void test_killed_target(void **state)
 	kit_run_two(bereaved, sleep_for_ever, true);
 }
 
+/* ---- the target is killed, and a child that it forked lives ---- */
+
+/* The child has nothing of the device, and ends with the other side. */
+static void leave_a_child(int sock)
+{
+	uint64_t word;
+	struct kit k;
+	pid_t pid;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		alarm(KIT_LIMIT_S * 2);
+		kit_say(sock, 1);
+		while (read(sock, &word, sizeof(word)) > 0)
+			;
+		_exit(0);
+	}
+	for (;;)
+		pause();
+}
+
+/* What is left of it answers nothing: a child that kept its descriptors would do so in its place. */
+static void bereaved_by_a_parent(int sock)
+{
+	uint64_t until;
+	struct ibv_wc wc;
+	struct kit k;
+
+	kit_open(&k, &kit_defaults, sock);
+	kit_connect(&k);
+	CHECK(kit_hear(sock) == 1); /* the child is there */
+	kill(k.pid, SIGKILL);
+	until = kit_now_ns() + 20000000000;
+	do {
+		CHECK(kit_now_ns() < until);
+		CHECK(!kit_post(&k, IBV_WR_RDMA_READ, 0, 8, 0, 1, S));
+		wc = kit_wait(k.scq);
+	} while (wc.status == IBV_WC_SUCCESS);
+	CHECK(wc.status == IBV_WC_RETRY_EXC_ERR);
+	kit_close(&k);
+}
+
+static void test_killed_parent(void **state)
+{
+	(void)state;
+	kit_run_two(bereaved_by_a_parent, leave_a_child, true);
+}
+
 /* ---- the target is frozen: one-sided operations go on ---- */
 
 static void patient(int sock)
@@ -300,9 +351,9 @@ static void test_event_of_the_dead(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_killed_target),	    cmocka_unit_test(test_frozen_target),
-		cmocka_unit_test(test_destroyed_peer),	    cmocka_unit_test(test_credits_of_the_dead),
-		cmocka_unit_test(test_event_of_the_dead),
+		cmocka_unit_test(test_killed_target),	    cmocka_unit_test(test_killed_parent),
+		cmocka_unit_test(test_frozen_target),	    cmocka_unit_test(test_destroyed_peer),
+		cmocka_unit_test(test_credits_of_the_dead), cmocka_unit_test(test_event_of_the_dead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

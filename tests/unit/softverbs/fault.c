@@ -461,22 +461,12 @@ static void forking(int sock)
 	kit_close(&k);
 }
 
-#if defined(__SANITIZE_THREAD__)
-#define HAVE_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAVE_TSAN 1
-#endif
-#endif
-
 static void test_fork(void **state)
 {
 	pid_t pid;
 
 	(void)state;
-#ifdef HAVE_TSAN
-	skip(); /* ThreadSanitizer refuses threads in a child of a threaded process */
-#endif
+	kit_skip_in_tsan();
 	fflush(NULL);
 	pid = kit_fork(forking, -1, -1);
 	assert_int_equal(kit_status(pid), 0);

@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "common/softverbs/base/compiler.h"
 #include "common/softverbs/softverbs.h"
 #include "tests/unit/stopped.h"
 
@@ -382,6 +383,14 @@ typedef void kit_side(int sock);
 static inline void kit_nothing(int sock)
 {
 	(void)sock;
+}
+
+/* ThreadSanitizer refuses threads in a child of a threaded process: a test that needs them is skipped. */
+static inline void kit_skip_in_tsan(void)
+{
+#ifdef SV_TSAN
+	skip();
+#endif
 }
 
 static inline pid_t kit_fork(kit_side *side, int sock, int other)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* query.c -- what can be asked of a device, and of an address: answers of any size, and refusals. */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include "tests/unit/softverbs/kit.h"
 
 #define RAW IBV_VALUES_MASK_RAW_CLOCK
@@ -57,10 +58,88 @@ static void told(int sock)
 	CHECK(!sv_close_device(ctx));
 }
 
+/* What a program under libsoftverbs-preload.so calls for the list of GIDs: ibv_query_gid_ex() and
+ * ibv_query_gid_table() of <infiniband/verbs.h> are these. */
+static struct {
+	struct ibv_device **(*list)(int *count);
+	void (*end_list)(struct ibv_device **list);
+	struct ibv_context *(*open)(struct ibv_device *device);
+	int (*close)(struct ibv_context *ctx);
+	__typeof__(&_ibv_query_gid_ex) entry;
+	__typeof__(&_ibv_query_gid_table) table;
+} preload;
+
+static void find_calls(void *library)
+{
+	*(void **)&preload.list = dlsym(library, "ibv_get_device_list");
+	*(void **)&preload.end_list = dlsym(library, "ibv_free_device_list");
+	*(void **)&preload.open = dlsym(library, "ibv_open_device");
+	*(void **)&preload.close = dlsym(library, "ibv_close_device");
+	*(void **)&preload.entry = dlsym(library, "_ibv_query_gid_ex");
+	*(void **)&preload.table = dlsym(library, "_ibv_query_gid_table");
+	assert_true(preload.list && preload.end_list && preload.open && preload.close);
+	assert_true(preload.entry && preload.table);
+}
+
+/* Each has the GID that a question for it alone gives, and no two have the same. */
+static void entries(int sock)
+{
+	struct ibv_device **list;
+	struct ibv_gid_entry entry, table[2];
+	struct ibv_context *own = kit_open_device(), *ctx;
+	union ibv_gid gid;
+	int n;
+
+	(void)sock;
+	list = preload.list(&n);
+	CHECK(list && n >= 1 && (ctx = preload.open(list[0])));
+	preload.end_list(list);
+	CHECK(preload.table(ctx, table, 2, 0, sizeof(table[0])) == 2);
+	CHECK(memcmp(&table[0].gid, &table[1].gid, sizeof(gid)));
+	for (uint32_t i = 0; i < 2; i++) {
+		memset(&entry, 0x5a, sizeof(entry));
+		CHECK(!preload.entry(ctx, 1, i, &entry, 0, sizeof(entry)));
+		CHECK(!sv_query_gid(own, 1, (int)i, &gid) && gid.global.interface_id);
+		CHECK(!memcmp(&entry.gid, &gid, sizeof(gid)) && !memcmp(&table[i].gid, &gid, sizeof(gid)));
+		CHECK(entry.gid_index == i && entry.port_num == 1 && table[i].gid_index == i);
+	}
+	CHECK(!preload.close(ctx) && !sv_close_device(own));
+}
+
 static void test_tables(void **state)
 {
 	(void)state;
 	kit_run(tables, told);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(SV_TSAN)
+#define HAVE_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAVE_SANITIZER 1
+#endif
+#endif
+
+static void test_entries(void **state)
+{
+	const char *build = getenv("KVD_BUILD");
+	char path[4096];
+	void *library;
+
+	(void)state;
+#ifdef HAVE_SANITIZER
+	skip(); /* it knows nothing of the threads of a library that is built without */
+#endif
+	snprintf(path, sizeof(path), "%s/common/softverbs/.libs/libsoftverbs-preload.so",
+		 build ? build : ".");
+	if (access(path, F_OK))
+		skip(); /* built without it */
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		fail_msg("%s", dlerror());
+	find_calls(library);
+	kit_run(entries, kit_nothing);
+	assert_int_equal(dlclose(library), 0);
 }
 
 static bool is_filled(const void *mem, size_t bytes, uint8_t with)
@@ -247,9 +326,10 @@ static void test_answers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tables),  cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_clocks),  cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_addresses), cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_tables),  cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_sizes),   cmocka_unit_test(test_clocks),
+		cmocka_unit_test(test_foreign), cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

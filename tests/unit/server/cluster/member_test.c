@@ -308,6 +308,34 @@ static void test_a_late_question(void **state)
 	assert_non_null(sends(MEMBER_BEGIN, "c"));
 }
 
+static bool is_answered(uint64_t question)
+{
+	hear("c", C, (struct member_message){ .kind = MEMBER_OPEN, .number = question });
+	return sends(MEMBER_BEGIN, "c");
+}
+
+/*
+ * A life counts from any number on, also past the last one; what is less than 2^32 behind is an
+ * earlier question of it, and what is further away is one of another life, which waits for its answer.
+ */
+static void test_how_old_a_question_is(void **state)
+{
+	const uint64_t last = 5ull << 32;
+
+	(void)state;
+	take_over();
+	obey(m.epoch_order);
+	settled();
+	assert_true(is_answered(last));
+	assert_false(is_answered(last - UINT32_MAX));
+	assert_true(is_answered(last - UINT32_MAX - 1));
+	assert_true(is_answered(~0ull));
+	assert_true(is_answered(1)); /* its next one: there is no 0 */
+	assert_false(is_answered(~0ull));
+	assert_false(is_answered(1 - (uint64_t)UINT32_MAX));
+	assert_true(is_answered(1 - (1ull << 32)));
+}
+
 /* One of two connections with the primary ends: what it was told last may be lost with it. */
 static void test_one_of_two_connections(void **state)
 {
@@ -494,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_next),
 		cmocka_unit_test(test_asked_too_early),
 		cmocka_unit_test(test_a_late_question),
+		cmocka_unit_test(test_how_old_a_question_is),
 		cmocka_unit_test(test_one_of_two_connections),
 		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_remove),
