@@ -233,6 +233,14 @@ const char *kvd_version(void)
 	return "9.8-made";
 }
 
+static const char *keep_text(char text[64], const char *from)
+{
+	if (!from)
+		return NULL;
+	assert_true(strlen(from) < 64);
+	return strcpy(text, from);
+}
+
 int kvd_client_new(const char *server, const struct kvd_options *options, kvd_client **client)
 {
 	int result = made_fate(NULL, "client_new");
@@ -241,6 +249,9 @@ int kvd_client_new(const char *server, const struct kvd_options *options, kvd_cl
 	assert_non_null(*client);
 	assert_int_equal(options->size, sizeof *options);
 	made.options = *options;
+	made.options.device = keep_text(made.device, options->device);
+	made.options.credentials = keep_text(made.credentials, options->credentials);
+	made.options.namespace_name = keep_text(made.namespace_name, options->namespace_name);
 	made.clients++;
 	if (result && !made.mute)
 		snprintf((*client)->error, sizeof (*client)->error, "%s: nobody is there", server);

@@ -29,6 +29,7 @@ struct made {
 	char calls[1 << 14];  /* a line for each: its name, its arguments */
 	unsigned count;       /* of calls that could fail */
 	struct kvd_options options;
+	char device[64], credentials[64], namespace_name[64]; /* its texts, which last as long as the call */
 	int clients, sessions, locks, txns;
 	/* What is stored, in the order of the keys' coming. */
 	struct made_item item[400];
