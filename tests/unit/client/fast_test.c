@@ -145,7 +145,7 @@ static void a_read_is_posted(void **state)
 	assert_int_equal(rc, KVD_ESPACE);
 }
 
-/* Whether a call went the short way to its end: it reads no clock, all others do.  Each is one READ, no message. */
+/* Whether a call went the short way, the only one that reads no clock.  Each is one READ, and no message. */
 static bool was_short(int rc)
 {
 	bool is_short = !e->time.begun_ns;

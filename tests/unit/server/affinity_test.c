@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -265,23 +264,6 @@ static void test_bind(void **state)
 
 /* -------------------------------------------------------------------- a table */
 
-static int mem_alloc(size_t bytes, int kind, void **addr)
-{
-	(void)kind;
-	*addr = aligned_alloc(REGION_PAGE_BYTES, bytes);
-	if (!*addr)
-		return ENOMEM;
-	memset(*addr, 0, bytes);
-	return 0;
-}
-
-static int mem_free(void *addr, size_t bytes)
-{
-	(void)bytes;
-	free(addr);
-	return 0;
-}
-
 /* The start of kvd ends here, behind what is tested. */
 static struct ibv_pd *no_domain(struct ibv_context *ctx)
 {
@@ -297,8 +279,8 @@ static void new_table(struct server *s, bool is_soft, unsigned binds)
 	static struct ibv_context context = { .device = &device };
 	static struct host host;
 	static struct options options = { .memory_bytes = TABLE_BYTES_MIN, .workers = 1, .connections = 1 };
-	const struct verbs verbs = { .soft = is_soft, .mem_alloc = mem_alloc, .mem_free = mem_free,
-				     .alloc_pd = no_domain };
+	const struct verbs verbs = { .soft = is_soft, .mem_alloc = verbs_system.mem_alloc,
+				     .mem_free = verbs_system.mem_free, .alloc_pd = no_domain };
 	struct err err;
 
 	memset(s, 0, sizeof *s);
