@@ -19,6 +19,7 @@ int __real_poll(struct pollfd *fds, nfds_t n, int ms);
 int __wrap_clock_gettime(clockid_t id, struct timespec *t);
 int __wrap_nanosleep(const struct timespec *want, struct timespec *rest);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
+int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t fds_bytes);
 
 void fuzz_clock_begin(void)
 {
@@ -63,4 +64,12 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
 	if (ready == 0)
 		now_ns += (uint64_t)ms * 1000000ull;
 	return ready;
+}
+
+/* What poll() is with -D_FORTIFY_SOURCE. */
+int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t fds_bytes)
+{
+	if (n > fds_bytes / sizeof *fds)
+		abort();
+	return __wrap_poll(fds, n, ms);
 }

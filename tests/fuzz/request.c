@@ -159,6 +159,13 @@ static void begin(struct conn *c, struct ibv_qp *qp, unsigned role)
 	FUZZ_CHECK(c->sendq.fate != NULL);
 }
 
+/* A long value that is appended to or touched: in steps, and answered in the end. */
+static void finish_rewrites(void)
+{
+	while (rewrites_waiting(&worker.rewrites))
+		rewrites_step(&worker.rewrites);
+}
+
 static void end(struct conn *c)
 {
 	unsigned free_count = 0;
@@ -169,8 +176,7 @@ static void end(struct conn *c)
 	reply_flush(&worker.tx);
 	complete_all(c);
 	pulls_retry(&worker.pulls);
-	while (rewrites_waiting(&worker.rewrites))
-		rewrites_step(&worker.rewrites);
+	finish_rewrites();
 	pinned_end(&worker.pinned, &worker.store, &c->pinned);
 	fate_ring_delete(&c->sendq.fate);
 	/* Nothing is lost, whatever came. */
@@ -192,6 +198,7 @@ static void one(struct conn *c, const uint8_t *message, uint32_t bytes)
 	reply_flush(&worker.tx);
 	complete_all(c);
 	pulls_retry(&worker.pulls);
+	finish_rewrites();
 	reply_flush(&worker.tx);
 	complete_all(c);
 	/* Answered once, or the end of the connection. */

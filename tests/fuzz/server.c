@@ -46,13 +46,13 @@ struct lane {
 	unsigned recv_count;
 	struct asked asked[REQUESTS_MAX];
 	unsigned asked_count;
+	struct wire_welcome welcome;
 };
 
 static struct {
 	struct fuzz_input in;
 	unsigned connections;
 	enum rdma_cm_event_type event; /* the one that waits, or -1 */
-	struct wire_welcome welcome;
 	struct ibv_mr *mrs[MRS_MAX];
 } w;
 static struct lane lanes[CONNECTIONS_MAX];
@@ -129,7 +129,7 @@ static void sent(struct lane *l, const struct ibv_send_wr *wr)
 }
 
 /* What is READ: nothing, or the same eight bytes again and again. */
-static void answer_read(const struct ibv_send_wr *wr, bool atomic)
+static void answer_read(const struct lane *l, const struct ibv_send_wr *wr, bool atomic)
 {
 	uint8_t what[8] = { 0 };
 	uint64_t all = 0;
@@ -145,7 +145,7 @@ static void answer_read(const struct ibv_send_wr *wr, bool atomic)
 		all += wr->sg_list[i].length;
 	}
 	if (atomic)
-		check_within(wr->wr.atomic.remote_addr, 8, w.welcome.lock_addr, w.welcome.stripes * 8);
+		check_within(wr->wr.atomic.remote_addr, 8, l->welcome.lock_addr, l->welcome.stripes * 8);
 	/* READs where the table is not are refused by the server's device, so where a reply
 	 * says that a copy stands is the server's own affair; of a sound one fuzz/get.c knows. */
 	FUZZ_CHECK(all <= KVD_VALUE_BYTES_MAX + OP_ITEM_BYTES);
@@ -160,7 +160,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 		if (wr->opcode == IBV_WR_SEND)
 			sent(l, wr);
 		else
-			answer_read(wr, wr->opcode != IBV_WR_RDMA_READ);
+			answer_read(l, wr, wr->opcode != IBV_WR_RDMA_READ);
 		complete(l, wr);
 	}
 	return 0;
@@ -189,12 +189,12 @@ static uint32_t payload(uint8_t *to, uint32_t room)
 	return bytes;
 }
 
-static uint32_t welcome(uint8_t *to, bool changed)
+static uint32_t welcome(struct lane *l, uint8_t *to, bool changed)
 {
-	uint8_t *bytes = (uint8_t *)&w.welcome;
+	uint8_t *bytes = (uint8_t *)&l->welcome;
 
 	/* A small table, all of whose parts are where a good kvd's might be. */
-	w.welcome = (struct wire_welcome){
+	l->welcome = (struct wire_welcome){
 		.table_addr = TABLE_AT, .table_bytes = TABLE_BYTES,
 		.lock_addr = TABLE_AT + 2 * TABLE_BYTES, .stripes = 64, .marks_offset = 4096,
 		.scratch_offset = 65536, .dir_offset = 8192, .dir_entries = 16,
@@ -203,10 +203,10 @@ static uint32_t welcome(uint8_t *to, bool changed)
 		.message_bytes_max = WIRE_MESSAGE_BYTES_MAX, .role = 3 };
 	for (unsigned n = 0; changed && n < 4; n++) {
 		unsigned at = (unsigned)fuzz_take(&w.in, 1);
-		bytes[at % sizeof w.welcome] ^= (uint8_t)fuzz_take(&w.in, 1);
+		bytes[at % sizeof l->welcome] ^= (uint8_t)fuzz_take(&w.in, 1);
 	}
-	memcpy(to, &w.welcome, sizeof w.welcome);
-	return sizeof w.welcome;
+	memcpy(to, &l->welcome, sizeof l->welcome);
+	return sizeof l->welcome;
 }
 
 /* A message from kvd; its length. */
@@ -238,7 +238,7 @@ static uint32_t reply(struct lane *l, uint8_t *to, uint32_t room)
 	if (how == 0xff)
 		return (uint32_t)fuzz_take(&w.in, 1) % sizeof r;
 	if (q.op == WIRE_HELLO && how % 8 < 6)
-		return (uint32_t)sizeof r + welcome(to + sizeof r, how >> 5 & 1);
+		return (uint32_t)sizeof r + welcome(l, to + sizeof r, how >> 5 & 1);
 	return (uint32_t)sizeof r + payload(to + sizeof r, room - (uint32_t)sizeof r);
 }
 
