@@ -185,6 +185,14 @@ static void end(struct conn *c)
 	FUZZ_CHECK(free_count == TXS && c->sendq.pulls == 0 && c->sendq.waited == 0);
 }
 
+/* A value that was READ is set aside as a small request is, for two seconds at the most. */
+static bool waits(const struct conn *c, const uint8_t *message)
+{
+	const struct wire_request *q = (const void *)message;
+
+	return c->state == CONN_READY && c->sendq.pulls && (q->flags & WIRE_PULL) && !replies;
+}
+
 /* One message; as long as it is, and in memory aligned as a receive buffer. */
 static void one(struct conn *c, const uint8_t *message, uint32_t bytes)
 {
@@ -202,7 +210,10 @@ static void one(struct conn *c, const uint8_t *message, uint32_t bytes)
 	reply_flush(&worker.tx);
 	complete_all(c);
 	/* Answered once, or the end of the connection. */
-	FUZZ_CHECK(!ready || fate == REQUEST_ASIDE || replies == 1 || c->state == CONN_CLOSING);
+	FUZZ_CHECK(!ready || fate == REQUEST_ASIDE || waits(c, exact) || replies == 1 ||
+		   c->state == CONN_CLOSING);
+	if (waits(c, exact))
+		conn_close(c, "nobody is there to let its value through");
 	free(exact);
 }
 
