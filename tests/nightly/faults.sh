@@ -160,6 +160,14 @@ for case in '0.1|echo goals missed: 1; exit 1' '0.3|echo goals missed: 2; exit 1
 	misses "${case%%|*}" "${case#*|}"
 	look 1 near; said '^FAIL: near '
 done
+# A command that does not count them is counted, if it came to its end.
+counted() { misses 0.3 true; sed -i "1s|^near 1 \\(.*\\); true|near 1 $KVD_SOURCE/tests/nightly/counted $1 sh -c '\\1; $2'|" "$steps"; }
+for case in '2 exit 1' '1 exit 2' '1 echo GETs ok; exit 1'; do
+	counted "${case%% *}" "${case#* }"
+	look 1 near; said '^FAIL: near '
+done
+counted 1 'exit 1'
+look 0 near; said '^MISS: near .*: goals missed: 1$'
 echo 'misses nobody >= 1 GETs' >>"$steps"; look 2; said "not 'misses STEP COMPARISON BOUND FIGURE'"
 misses 0.3 true; sed -i 's/misses near >=/misses near about/' "$steps"; look 2; said "not 'misses STEP"
 
