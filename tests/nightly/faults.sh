@@ -213,7 +213,7 @@ look 0 --list
 for path in $(grep -E '^(paths|looks) ' "$tmp/real" | sed 's/.*://'); do
 	[ "${path#@}" != "$path" ] || [ -e "$KVD_SOURCE/$path" ] || fail "tests/nightly/steps: there is no $path"
 done
-for program in $(grep -v '^paths\|^looks\|^misses\|^shares' "$tmp/real" | grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' | sort -u); do
+for program in $(sed '/^paths\|^looks\|^misses\|^shares/d; s/make [^&;]*//' "$tmp/real" | grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' | sort -u); do
 	[ -x "$KVD_SOURCE/$program" ] || fail "tests/nightly/steps: there is no $program"
 done
 for target in $(grep -v '^#' "$tmp/real" | grep -oE '(check|bench)-[a-z]+' | sort -u); do
