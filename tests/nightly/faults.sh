@@ -86,7 +86,7 @@ mv "$tmp/whole" "$tree/doc/nightly.jsonl"
 mv "$tmp/here" "$tree/build"
 
 # Figures of it in a page: what was there stays where nothing is known.
-engine='{"step": "engine", "result": "pass", "seconds": 1, "load": 0.5, "figures": [["READs per GET", "1.0000", "<= 1.02", "ok"], ["PUT p50", "1.31", "<= 1.3", "MISSED"]]}'
+engine='{"step": "engine", "content": "7a00000000000000000000000000000000000000", "begun": 1767323045, "cores": 2, "result": "pass", "seconds": 1, "load": 0.5, "figures": [["READs per GET", "1.0000", "<= 1.02", "ok"], ["PUT p50", "1.31", "<= 1.3", "MISSED"]]}'
 printf '{"commit": "%040d", "date": "2026-01-02T03:04:05Z", "cores": 2}\n%s\n' 7 "$engine" >"$tmp/result"
 printf '%s\n' before '<!-- nightly: engine -->' old '<!-- nightly: end -->' '<!-- nightly: sizes -->' kept '<!-- nightly: end -->' >"$tmp/page"
 python3 "$nightly/figures" "$tmp/result" "$tmp/page" >"$tmp/said" 2>&1 || { cat "$tmp/said"; fail "figures"; }
@@ -94,6 +94,9 @@ grep -qxF '| READs per GET | 1.0000 | <= 1.02 |' "$tmp/page" || { cat "$tmp/page
 grep -qxF '| PUT p50 | **1.31** | <= 1.3 |' "$tmp/page" || { cat "$tmp/page"; fail "a goal that is missed is not seen"; }
 grep -qx kept "$tmp/page" && ! grep -qx old "$tmp/page" && grep -q 'load average of 0.5' "$tmp/page" || { cat "$tmp/page"; fail "the page"; }
 python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" || fail "the page is not what it was made"
+grep -q '^Measured 2026-01-02, 2 cores, .* content 7a0000000000\.$' "$tmp/page" || { cat "$tmp/page"; fail "when, and of what"; }
+sed 1s/00/01/ "$tmp/result" >"$tmp/later"
+python3 "$nightly/figures" --check "$tmp/later" "$tmp/page" || fail "another commit of the same content makes another page"
 sed -i 's/1\.0000/0.9000/' "$tmp/page"
 ! python3 "$nightly/figures" --check "$tmp/result" "$tmp/page" >"$tmp/said" || fail "a figure made by hand is not seen"
 
