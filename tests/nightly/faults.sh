@@ -219,6 +219,10 @@ done
 for program in $(sed '/^paths\|^looks\|^misses\|^shares/d; s/make [^&;]*//' "$tmp/real" | grep -oE '(\./runtests|tests|bench)(/[a-z]+)* ' | sort -u); do
 	[ -x "$KVD_SOURCE/$program" ] || fail "tests/nightly/steps: there is no $program"
 done
+# Each harness of make fuzz is in one of the parts.
+harnesses=$(sed -n 's/^\[ \$# -gt 0 \] || set -- //p' "$KVD_SOURCE/tests/fuzz/run" | tr ' ' '\n' | sort)
+parts=$(sed -nE 's|^fuzz-[a-z0-9]+ +[0-9]+ +tests/fuzz/run ([a-z ]+)$|\1|p' "$tmp/real" | tr ' ' '\n' | sort)
+[ -n "$harnesses" ] && [ "$parts" = "$harnesses" ] || fail "tests/nightly/steps fuzzes '$parts' of '$harnesses'"
 for target in $(grep -v '^#' "$tmp/real" | grep -oE '(check|bench)-[a-z]+' | sort -u); do
 	grep -q "^$target:" "$KVD_SOURCE/Makefile.am" || fail "tests/nightly/steps: there is no target $target"
 done
